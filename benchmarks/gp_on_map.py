@@ -23,7 +23,6 @@ from pfpne.paper.exhibits.guide import FAR_BEHIND, NEAR_BEST, ratio_to_others
 from pfpne.paper.exhibits.pages import update_block
 from pfpne.paper.exhibits.regimes import REGIME_COLUMNS
 from pfpne.paper.run.experiment import Experiment
-from pfpne.paper.run.folders import FIGURES_FOLDER
 from pfpne.paper.run.parameters import Parameters, complete
 from pfpne.paper.run.progress import progress
 from pfpne.paper.show.export import as_markdown
@@ -32,6 +31,15 @@ from pfpne.paper.show.style import title
 DRAW = 4
 QUICK = 20_000  # the M T up to which PF-PNE+ is run again, to see that the map's table is of this code
 TABLE = Path(__file__).with_suffix(".csv")
+MAP = Path(__file__).resolve().parents[1] / "figures" / "regime_best.csv"
+
+
+def drawn_regimes(n: int) -> pd.DataFrame:
+    """Return n rows of the map's table, drawn by the seed DRAW, in the map's order."""
+    table = pd.read_csv(MAP)
+    table["noise"] = [noise if noise == "bernoulli" else float(noise) for noise in table["noise"]]
+    chosen = np.sort(np.random.default_rng(DRAW).choice(len(table), n, replace=False))
+    return table.iloc[chosen].reset_index(drop=True)
 
 
 def mean_regrets(regimes: pd.DataFrame, p: Parameters, **settings) -> np.ndarray:
@@ -61,16 +69,26 @@ def mean_regrets(regimes: pd.DataFrame, p: Parameters, **settings) -> np.ndarray
 def shares(name: str, rows: pd.DataFrame) -> dict:
     """Return how near both forms come to the best other algorithm in these regimes, in words: one row of the table."""
     plain, gp = rows["pf-pne+ / best other"], rows["gp / best other"]
+    near, far = f"Within {NEAR_BEST - 1:.0%}", f"Above {FAR_BEHIND} times"
     return {
         "Regimes": f"{name} ({len(rows)})",
-        f"Within {NEAR_BEST - 1:.0%}": f"{(plain <= NEAR_BEST).mean():.0%}",
-        "with GP": f"{(gp <= NEAR_BEST).mean():.0%}",
-        f"Above {FAR_BEHIND} times": f"{(plain > FAR_BEHIND).mean():.0%}",
-        "with GP ": f"{(gp > FAR_BEHIND).mean():.0%}",
+        near: f"{(plain <= NEAR_BEST).mean():.0%}",
+        f"{near}, GP": f"{(gp <= NEAR_BEST).mean():.0%}",
+        far: f"{(plain > FAR_BEHIND).mean():.0%}",
+        f"{far}, GP": f"{(gp > FAR_BEHIND).mean():.0%}",
         "At worst": f"{plain.max():.1f}",
-        "with GP  ": f"{gp.max():.1f}",
-        "Regret with GP / without": f"{np.exp(np.log(gp / plain).mean()):.2f}",
+        "At worst, GP": f"{gp.max():.1f}",
+        "Regret, GP / without": f"{np.exp(np.log(gp / plain).mean()):.2f}",
     }
+
+
+def table_of(rows: pd.DataFrame) -> str:
+    """Return the table of the page: all regimes, and those of each objective, T and M."""
+    lines = [shares("all", rows)]
+    lines += [shares(title(name), group) for name, group in rows.groupby("objective", sort=False)]
+    lines += [shares(f"T = {T:,}", group) for T, group in rows.groupby("horizon")]
+    lines += [shares(f"M = {M}", group) for M, group in rows.groupby("clients")]
+    return as_markdown(pd.DataFrame(lines))
 
 
 def main() -> None:
@@ -80,10 +98,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=Path("docs/pf-pne-plus.md"))
     given = parser.parse_args()
     p = complete("8_regime_map", {"profile": "paper"})
-    table = pd.read_csv(FIGURES_FOLDER / "regime_best.csv")
-    table["noise"] = [noise if noise == "bernoulli" else float(noise) for noise in table["noise"]]
-    chosen = np.sort(np.random.default_rng(DRAW).choice(len(table), given.regimes, replace=False))
-    rows = table.iloc[chosen].reset_index(drop=True)
+    rows = drawn_regimes(given.regimes)
     quick = rows[rows["clients"] * rows["horizon"] <= QUICK]
     again = mean_regrets(quick, p)
     if not np.allclose(again, quick["pf-pne+"], rtol=1e-8):
@@ -95,13 +110,9 @@ def main() -> None:
     rows["gp / best other"] = rows["gp"] * rows["pf-pne+ / best other"] / rows["pf-pne+"]
     columns = [*REGIME_COLUMNS, "pf-pne+", "gp", "pf-pne+ / best other", "gp / best other"]
     rows[columns].to_csv(TABLE, index=False, float_format="%.10g", lineterminator="\n")
-    lines = [shares("all", rows)]
-    lines += [shares(title(name), group) for name, group in rows.groupby("objective", sort=False)]
-    lines += [shares(f"T = {T:,}", group) for T, group in rows.groupby("horizon")]
-    lines += [shares(f"M = {M}", group) for M, group in rows.groupby("clients")]
-    words = as_markdown(pd.DataFrame(lines))
+    words = table_of(rows)
     print(words)
-    update_block(given.page, "gp-on-map", f"{words}\n")
+    update_block(given.page, "gp-on-map", words)
 
 
 if __name__ == "__main__":
