@@ -149,9 +149,10 @@ def test_the_way_down_from_the_top_is_that_from_the_root(theory):
     for _ in range(600):
         node, state = tree.node, tree.state[0]
         v = 0
-        while node[v]["child"] >= 0 and node[v]["count"] >= tree.constants.threshold[state["epoch"], node[v]["depth"]]:
-            children = node["B"][node[v]["child"] :][:2]
-            v = node[v]["child"] + 1 - np.argmax(children[::-1])  # the last of equal ones
+        threshold = tree.constants.threshold[state["epoch"]]
+        while node[v]["first_child"] >= 0 and node[v]["count"] >= threshold[node[v]["depth"]]:
+            children = node["B"][node[v]["first_child"] :][:2]
+            v = node[v]["first_child"] + 1 - np.argmax(children[::-1])  # the last of equal ones
         assert traverse(node, tree.state, tree.constants) == v
         resumed += state["top"] > 0
         tree.tell((rng.random(1) < np.sin(13 * tree.ask().points[0]) ** 2).astype(float))

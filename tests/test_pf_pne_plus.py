@@ -453,7 +453,7 @@ def test_a_tree_is_handed_over_with_its_bounds():
     tree = warm_start_tree(Task(LINE, 1, 100), theory, depths, 0, 15, free=True)
     node = tree.node[:5]
     assert node["index"].tolist() == [1, 1, 2, 3, 4] and node["depth"].tolist() == [0, 1, 1, 2, 2]
-    assert node["parent"].tolist() == [-1, 0, 0, 2, 2] and node["child"].tolist() == [1, -1, 3, -1, -1]
+    assert node["parent"].tolist() == [-1, 0, 0, 2, 2] and node["first_child"].tolist() == [1, -1, 3, -1, -1]
     assert node["free"].tolist() == [1, 0, 1, 0, 0] and node["count"].tolist() == [8, 4.5, 3.5, 2, 2]
     U = 0.9 + 0.25 + np.sqrt(theory.squared_half_width[4] / 2)  # t = 15: t+ = 16
     assert node["U"][4] == pytest.approx(U) and node["B"][2] == min(node["U"][2], node["B"][3:].max())

@@ -145,13 +145,13 @@ def test_a_key_that_takes_for_ever_to_hash_is_refused():
 
 FORGED = [
     *(("node", "parent", x) for x in (10**9, -2, 5)),
-    *(("node", "child", x) for x in (10**7, -2, 0)),
+    *(("node", "first_child", x) for x in (10**7, -2, 0)),
     *(("node", "largest", x) for x in (10**9, -1)),
     *(("node", "depth", x) for x in (-1, 10**6)),
     ("node", "count", np.inf),
     *(("state", "size", x) for x in (2**30, 0, 1)),
-    *(("state", name, 2**30) for name in ("next_step", "epoch", "best", "split", "top")),
-    *(("state", name, -5) for name in ("next_step", "epoch", "best", "split", "top")),
+    *(("state", name, 2**30) for name in ("next_step", "epoch", "best", "just_split", "top")),
+    *(("state", name, -5) for name in ("next_step", "epoch", "best", "just_split", "top")),
     ("state", "next_step", 30),
 ]
 
@@ -164,7 +164,7 @@ def test_a_tree_that_leads_out_of_its_arrays_is_refused(where, name, value):
         client.tell(rewards("hct", 0, client.ask()))
     assert from_bytes(to_bytes(client)).t == 20
     array = getattr(client, where)
-    array[name][array["child"] >= 0 if where == "node" and name != "count" else 0] = value
+    array[name][array["first_child"] >= 0 if where == "node" and name != "count" else 0] = value
     with pytest.raises(ValueError, match="this saved state cannot be read: .* tree"):
         from_bytes(to_bytes(client))
 

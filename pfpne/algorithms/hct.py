@@ -106,16 +106,17 @@ def pyxab_constants(settings: HCTSettings, partition, T: int) -> HCTConstants:
 
 # --- the algorithm ----------------------------------------------------------------------------------
 
-# Fields of a node. parent, child and largest are rows, or -1: the parent, the first of the k children, and the child
-# with the largest B (the last one at a tie). free is 1 if the search may descend from it before it reaches its
-# threshold. count may be fractional: the prior pulls of a warm start need not be whole (pf_pne_plus.py).
+# Fields of a node. parent, first_child and largest are rows, or -1: the parent, the first of the k children, whose rows
+# follow one another, and the child with the largest B (the last one at a tie). free is 1 if the search may descend from
+# it before it reaches its threshold. count may be fractional: the prior pulls of a warm start need not be whole
+# (pf_pne_plus.py).
 # Fields of the state, which is one record; its name in the code is now. next_step is the number of the next step, size
-# the number of nodes, best the node to deploy. split is the node that was split in the last step, whose B does not use
-# its children's B-values yet; or -1. top is a node from which the next descent may start: the path from the root to it
-# is the same as in the last step.
-INTEGERS, FLOATS = ("depth", "index", "parent", "child", "largest", "free"), ("count", "total", "U", "B")
+# the number of nodes, best the node to deploy. just_split is the node that was split in the last step, or -1. Its B is
+# still from before the split, and the next step computes it from the children. top is a node from which the next
+# descent may start: the path from the root to it is the same as in the last step.
+INTEGERS, FLOATS = ("depth", "index", "parent", "first_child", "largest", "free"), ("count", "total", "U", "B")
 NODE = np.dtype([(name, "i8") for name in INTEGERS] + [(name, "f8") for name in FLOATS])
-STATE = np.dtype([(name, "i8") for name in ("next_step", "epoch", "size", "best", "split", "top")])
+STATE = np.dtype([(name, "i8") for name in ("next_step", "epoch", "size", "best", "just_split", "top")])
 
 part_of_step = njit(cache=True, inline="always")  # else counting references to arrays would take most of the time
 
@@ -129,7 +130,7 @@ def traverse(node, state, constants):
     """
     threshold = constants.threshold[state[0].epoch]
     v = state[0].top
-    while node[v].child >= 0 and (node[v].free or node[v].count >= threshold[node[v].depth]):
+    while node[v].first_child >= 0 and (node[v].free or node[v].count >= threshold[node[v].depth]):
         v = node[v].largest
     return v
 
@@ -139,12 +140,14 @@ def update_tree(node, state, constants, v, reward):
     """Update the tree with the reward of node v: refresh it at t = t^+, update v and the B-values above, split v."""
     now, pulled = state[0], node[v]
     at_t_plus = now.next_step == 1 << now.epoch
-    whole_tree = now.split >= 0 or at_t_plus  # B-values that are not above v change, or all thresholds do
+    # In most steps only B-values above v change. More change if a node was just split, those above it, and at t = t^+,
+    # all of them and all thresholds. The next path may then leave this one at any node, so it starts at the root.
+    starts_at_root = now.just_split >= 0 or at_t_plus
     if at_t_plus:
         refresh(node, state, constants)
-    if now.split >= 0:
-        update_B(node, now.split, constants)
-        now.split = -1
+    if now.just_split >= 0:
+        update_B(node, now.just_split, constants)
+        now.just_split = -1
     u = v
     while u >= 0:
         node[u].count += 1
@@ -152,11 +155,12 @@ def update_tree(node, state, constants, v, reward):
         node[u].U = upper_bound(node[u], now.epoch, constants)
         u = node[u].parent if constants.credit_path else -1
     highest_turn = update_B(node, v, constants)
-    now.top = 0 if whole_tree else highest_turn
+    now.top = 0 if starts_at_root else highest_turn
     best = node[now.best]  # the most pulled of the deepest ever pulled, forgotten ones too
     if (pulled.depth, pulled.count, -pulled.index) > (best.depth, best.count, -best.index):
         now.best = v
-    if pulled.count >= constants.threshold[now.epoch, pulled.depth] and (pulled.child < 0 or constants.split_again):
+    may_split = pulled.first_child < 0 or constants.split_again
+    if may_split and pulled.count >= constants.threshold[now.epoch, pulled.depth]:
         split(node, state, constants, v)
     now.next_step += 1
     now.epoch += now.next_step > 1 << now.epoch
@@ -185,11 +189,11 @@ def upper_bound(row, epoch, constants):
 def set_B(node, v, k):
     """Set B = min(U, the largest B of the children), or U at a leaf, and which child has the largest."""
     parent = node[v]
-    parent.largest = parent.child
-    for u in range(parent.child + 1, parent.child + k if parent.child >= 0 else 0):
+    parent.largest = parent.first_child
+    for u in range(parent.first_child + 1, parent.first_child + k if parent.first_child >= 0 else 0):
         if node[u].B >= node[parent.largest].B:  # the last of equal children
             parent.largest = u
-    parent.B = min(parent.U, node[parent.largest].B) if parent.child >= 0 else parent.U
+    parent.B = min(parent.U, node[parent.largest].B) if parent.first_child >= 0 else parent.U
 
 
 @part_of_step
@@ -213,11 +217,11 @@ def update_B(node, v, constants):
 def split(node, state, constants, v):
     """Give v k new, unpulled children; its old subtree is forgotten."""
     now, parent, k = state[0], node[v], constants.k
-    parent.child, parent.largest, now.split = now.size, now.size + k - 1, v
+    parent.first_child, parent.largest, now.just_split = now.size, now.size + k - 1, v
     for j in range(k):
         child = node[now.size + j]
         child.depth, child.index = parent.depth + 1, k * (parent.index - 1) + 1 + j
-        child.parent, child.child, child.largest, child.U, child.B = v, -1, -1, np.inf, np.inf
+        child.parent, child.first_child, child.largest, child.U, child.B = v, -1, -1, np.inf, np.inf
     now.size += k
 
 

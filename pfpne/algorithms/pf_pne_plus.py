@@ -400,8 +400,8 @@ def warm_start_tree(
         rows = node[first : first + len(index)]
         rows["depth"], rows["index"], rows["count"], rows["total"] = h, index, counts[m], counts[m] * means[m]
         if h > 0:
-            rows["parent"], rows["child"] = first_above + parents, -1
-            node["child"][rows["parent"][::k]] = np.arange(first, first + len(index), k)
+            rows["parent"], rows["first_child"] = first_above + parents, -1
+            node["first_child"][rows["parent"][::k]] = np.arange(first, first + len(index), k)
             node["free"][rows["parent"]] = free
         first_above, first = first, first + len(index)
     tree.node, tree.t = node, next_step - 1

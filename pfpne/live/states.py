@@ -80,20 +80,21 @@ def _check_tree(tree: Any) -> None:
     node, state, (threshold, squared_half_width, diameter, k_of_tables, *_) = tree.node, tree.state, tree.constants
     kind_is_right = (node.dtype, node.ndim, state.dtype, state.shape) == (kinds["nodes"], 1, kinds["state"], (1,))
     check(kind_is_right, "a tree in a state", "of nodes and one state", (node.dtype, state.dtype))
-    next_step, epoch, size, best, split, top = state[0].item()
+    next_step, epoch, size, best, just_split, top = state[0].item()
     epochs, depths, horizon = len(squared_half_width), tree.task.partition.max_depth + 1, tree.task.horizon
     shapes = threshold.shape, squared_half_width.shape, diameter.shape, k_of_tables
     shapes_are_right = shapes == ((epochs, depths), (epochs,), (depths,), k) and 2 ** (epochs - 1) >= horizon
     check(shapes_are_right and np.all(threshold[:, -1] == np.inf), "the tables of a tree", "as for its task", shapes)
     time_is_right = 1 <= next_step <= horizon + 1 and epoch == (next_step - 1).bit_length()
-    rows_are_right = 0 < size <= len(node) and 0 <= best < size and -1 <= split < size and 0 <= top < size
+    rows_are_right = 0 < size <= len(node) and 0 <= best < size and -1 <= just_split < size and 0 <= top < size
     check(time_is_right and rows_are_right, "the state of a tree", "within its nodes and tables", state[0].item())
     rows, node = np.arange(size), node[:size]
-    inner = node["child"] != -1
-    child, largest = node["child"][inner], node["largest"][inner]
+    inner = node["first_child"] != -1
+    first_child, largest = node["first_child"][inner], node["largest"][inner]
     right = (-1 <= node["parent"]) & (node["parent"] < rows)
     right &= (0 <= node["depth"]) & (node["depth"] < depths) & np.isfinite(node["count"])
-    right[inner] &= (rows[inner] < child) & (child <= size - k) & (child <= largest) & (largest - child < k)
+    right[inner] &= (rows[inner] < first_child) & (first_child <= size - k)
+    right[inner] &= (first_child <= largest) & (largest - first_child < k)
     check(right.all(), "the nodes of a tree", "within its nodes and tables", np.flatnonzero(~right)[:9].tolist())
 
 

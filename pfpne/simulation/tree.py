@@ -17,13 +17,13 @@ DONE, NO_ROOM, NO_VALUES = range(3)
 class ReachedCells:
     """The cells that the trees of S neighbouring clients have reached, or may reach soon.
 
-    Row 0 is the domain; n rows are in use. child (n,) is the row of a cell's first child, 0 if the k children are not
-    computed yet; point (n, d) the centre; value (n, S) the centre's noiseless value for each client.
+    Row 0 is the domain; n rows are in use. first_child (n,) is the row of a cell's first child, 0 if the k children are
+    not computed yet; point (n, d) the centre; value (n, S) the centre's noiseless value for each client.
     """
 
     def __init__(self, problem, partition, clients: range):
         self.problem, self.partition, self.clients, self.n = problem, partition, clients, 1
-        self.child, self.point = np.zeros(1, dtype=np.int64), partition.centers(0, 1)
+        self.first_child, self.point = np.zeros(1, dtype=np.int64), partition.centers(0, 1)
         self.value = self._values(self.point)
 
     def _values(self, points: np.ndarray) -> np.ndarray:
@@ -38,10 +38,12 @@ class ReachedCells:
             points.append(self.partition.centers(h, index))
         new = np.concatenate(points)
         first, last, n = self.n, self.n + len(new) - len(index), self.n + len(new)
-        self.child, self.point, self.value = (grow_rows(rows, n) for rows in (self.child, self.point, self.value))
+        rows = self.first_child, self.point, self.value
+        self.first_child, self.point, self.value = (grow_rows(column, n) for column in rows)
         self.point[first:n], self.value[first:n] = new, self._values(new)
-        self.child[w] = first
-        self.child[first:last] = first + k * np.arange(1, last - first + 1)  # all children in a row, w's own first
+        self.first_child[w] = first
+        # All new cells are in a row, w's children first; so the children of each follow those of the one before.
+        self.first_child[first:last] = first + k * np.arange(1, last - first + 1)
         self.n = n
 
 
@@ -56,12 +58,12 @@ class Draws(NamedTuple):
 
 
 @njit(cache=True)
-def play_on(node, state, constants, cell, child, value, steps_before, draws, pulled, recommended):
+def play_on(node, state, constants, cell, first_child, value, steps_before, draws, pulled, recommended):
     """Make steps up to the last evaluation, or until something is missing; return (reason for the stop, row).
 
     The reason is DONE; NO_ROOM if the array of nodes is full; or NO_VALUES if the children of the node in that row have
-    no values yet. cell (nodes,): the cell of each node, or 0. child, value: as in ReachedCells. steps_before: the steps
-    of the tree before the first of these draws. pulled, recommended (n, S): the cell of each pull, and the one
+    no values yet. cell (nodes,): the cell of each node, or 0. first_child, value: as in ReachedCells. steps_before: the
+    steps of the tree before the first of these draws. pulled, recommended (n, S): the cell of each pull, and the one
     recommended next.
     """
     now = state[0]
@@ -73,9 +75,9 @@ def play_on(node, state, constants, cell, child, value, steps_before, draws, pul
         v = traverse(node, state, constants)
         if cell[v] == 0 and v > 0:
             parent = node[v].parent
-            if child[cell[parent]] == 0:
+            if first_child[cell[parent]] == 0:
                 return NO_VALUES, parent
-            cell[v] = child[cell[parent]] + v - node[parent].child
+            cell[v] = first_child[cell[parent]] + v - node[parent].first_child
         f, u = value[cell[v], draws.clients[m]], draws.uniform[t, m]
         half_width = draws.half_width + draws.slope * (1.0 - f)
         reward = (1.0 if u < f else 0.0) if draws.bernoulli else f + half_width * (2.0 * u - 1.0)
@@ -99,11 +101,11 @@ def play(cells: ReachedCells, tree: TreeClient, n: int, clients: range, noise_st
     for v in range(1, tree.state[0]["size"]):  # the nodes that the tree starts with; play_on adds the others
         parent = tree.node[v]["parent"]
         above = tree.node[parent]
-        if cells.child[cell[parent]] == 0:
+        if cells.first_child[cell[parent]] == 0:
             cells.look_below(int(cell[parent]), int(above["depth"]), int(above["index"]))
-        cell[v] = cells.child[cell[parent]] + v - above["child"]
+        cell[v] = cells.first_child[cell[parent]] + v - above["first_child"]
     while True:
-        state = tree.node, tree.state, tree.constants, cell, cells.child, cells.value
+        state = tree.node, tree.state, tree.constants, cell, cells.first_child, cells.value
         status, row = play_on(*state, steps_before, draws, *played)
         if status == DONE:
             return played.transpose(0, 2, 1)
