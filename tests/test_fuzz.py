@@ -92,8 +92,8 @@ def hold(task: tuple[str, Task], kind: str, moment: int, seed: int) -> None:
     own = [Nested(2 if name == "blin" else task.partition.k) for _ in run.clients]  # what each client pulls
     while run.running:
         for client, nodes in zip(run.clients, own, strict=True):
-            if isinstance(step := getattr(client, "_step", None), Pull):
-                nodes.then(step.h, np.unique(step.index))
+            if isinstance(request := getattr(client, "_request", None), Pull):
+                nodes.then(request.h, np.unique(request.index))
         if n == moment:
             on_mail, run.on_mail = run.on_mail, None  # a test's own function
             saved, from_here = pickle.dumps(run), len(pulled)

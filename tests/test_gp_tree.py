@@ -495,7 +495,7 @@ def test_the_tree_after_a_search_has_the_rewards_of_both_at_the_nodes_of_stage_1
     assert client.t == search.steps == gp_tree.MAX_STEPS and np.array_equal(client.best(), search.best())
     without = copy.deepcopy(search)
     without.own_count[:], without.own_total[:] = 0, 0
-    tree, before = (client._step.tree_after(0, x).node for x in (search, without))
+    tree, before = (client._request.tree_after(0, x).node for x in (search, without))
     n = int(client.tree.state[0]["size"])
     assert np.array_equal(client.tree.node, tree) and search.own_count[:n].sum() > 0 == search.own_count[0]
     assert search.depth[:n].tolist() == tree["depth"][:n].tolist()

@@ -1040,7 +1040,7 @@ def test_a_state_whose_client_or_server_is_not_whole_is_refused_at_once(secure, 
         return LiveClient("pf-pne", plan, 0, lambda x: 0.5, folder, secure=secure)
 
     open_client().answer(open_server().mail(0))
-    made_anew = {"_group", "_loop", "_step", "broadcast_digest", "quorum"}  # when restored, or by the class
+    made_anew = {"_group", "_loop", "_request", "broadcast_digest", "quorum"}  # when restored, or by the class
     for path, entry, within, opened in (
         (folder, "client", "client", open_client),
         (tmp_path, "server", "server", open_server),

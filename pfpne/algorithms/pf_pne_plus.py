@@ -431,8 +431,8 @@ class PlusClient(PhasedClient):
 
     def _advance(self, value) -> None:
         super()._advance(value)
-        if isinstance(self._step, OwnTrees):
-            (self.tree,) = self._step.trees
+        if isinstance(self._request, OwnTrees):
+            (self.tree,) = self._request.trees
             self._hand_over()
 
     def _hand_over(self) -> None:
@@ -440,7 +440,7 @@ class PlusClient(PhasedClient):
         search = self.tree
         if isinstance(search, GPTreeClient) and search.hands_over:
             self.best_of_search = search.best() if search.has_begun else None
-            self.tree = self._step.tree_after(0, search)
+            self.tree = self._request.tree_after(0, search)
 
     def _ask(self) -> Batch:
         return super()._ask() if self.tree is None else self.tree._ask()

@@ -132,7 +132,7 @@ class PhasedClient(Client):
     """One client: it asks for the evaluations that its loop yields, and sends the loop the sums of the rewards.
 
     A generator cannot be pickled. So the client stores everything that was sent to it, and replays it when restored.
-    The record grows by the sums and the answer of each phase.
+    The record grows by the sums and the answer of each phase. _request is what the loop has yielded last.
     """
 
     _made_of: tuple
@@ -143,25 +143,25 @@ class PhasedClient(Client):
         self.__setstate__({"_made_of": (group_class, settings), "_sent": []})
 
     def __getstate__(self):
-        return {name: value for name, value in vars(self).items() if name not in ("_group", "_loop", "_step")}
+        return {name: value for name, value in vars(self).items() if name not in ("_group", "_loop", "_request")}
 
     def __setstate__(self, state):
         vars(self).update(state)
         group_class, settings = self._made_of
         self._group = group_class(self.task, settings, 1)
         self._loop = self._group.loop()
-        self._step = next(self._loop)
+        self._request = next(self._loop)
         for value in self._sent:
-            self._step = self._loop.send(value)
+            self._request = self._loop.send(value)
 
     def _advance(self, value) -> None:
         self._sent.append(value)
-        self._step = self._loop.send(value)
+        self._request = self._loop.send(value)
 
     def _ask(self) -> Batch:
-        if isinstance(self._step, Message):
+        if isinstance(self._request, Message):
             return EMPTY_BATCH
-        h, _, index, counts = self._step
+        h, _, index, counts = self._request
         if counts.sum() > (budget := self.task.horizon - self.t):
             counts = clip_to_budget(counts, np.array([0]), np.array([budget]))
         if not counts.all():
@@ -169,11 +169,13 @@ class PhasedClient(Client):
         return Batch(self.task.partition.centers(h, index), counts)
 
     def _tell(self, batch: Batch, rewards: np.ndarray) -> Message | None:
-        if batch.size < self._step.counts.sum():
+        if batch.size < self._request.counts.sum():
             return None  # a phase that the horizon has cut communicates nothing (deviation 9)
         self._advance(node_sums(rewards, batch.counts))
-        step = self._step
-        return type(step)(step.header, *(rows[0] for rows in step.values)) if isinstance(step, Message) else None
+        request = self._request
+        if not isinstance(request, Message):
+            return None
+        return type(request)(request.header, *(rows[0] for rows in request.values))
 
     @property
     def receives(self) -> tuple[type[Message], ...]:
@@ -182,9 +184,9 @@ class PhasedClient(Client):
     def awaits(self) -> Awaited:
         """Await the server's answer, once the means of K^h are sent. The answer may name only nodes of K^h."""
         last_header = max((value.header for value in self._sent if isinstance(value, Message)), default=-1)
-        if not isinstance(self._step, Message):
+        if not isinstance(self._request, Message):
             return Awaited(last_header)
-        h, index = self._step.header, self._group.index
+        h, index = self._request.header, self._group.index
         kind, ranges = self.receives[0], self.task.statistic_ranges(self.receives[0])
         return Awaited(last_header, kind, range(h, h + 1), {"n": len(index)}, {"index": index}, ranges)
 

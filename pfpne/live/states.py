@@ -349,8 +349,8 @@ class _Reader:
         elif isinstance(restored, plus.PlusClient) and restored.tree is not None:
             is_tree = isinstance(restored.tree, (hct.TreeClient, gp_tree.GPTreeClient))
             check(is_tree, "the tree of a client", "a tree", type(restored.tree).__name__)
-            in_stage_2 = isinstance(restored._step, plus.OwnTrees)
-            check(in_stage_2, "a client with a tree", "in stage 2", type(restored._step).__name__)
+            in_stage_2 = isinstance(restored._request, plus.OwnTrees)
+            check(in_stage_2, "a client with a tree", "in stage 2", type(restored._request).__name__)
             if isinstance(restored.tree, hct.TreeClient):
                 self.steps[id(restored.tree)] = restored.tree, restored.t
             else:

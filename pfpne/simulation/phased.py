@@ -22,12 +22,12 @@ class Evaluations:
         self.problem, self.task, self.noise_streams, self.recorder = problem, task, noise_streams, recorder
         self.t = np.zeros(task.n_clients, dtype=np.int64)
 
-    def pull(self, step: Pull, is_truncated: np.ndarray) -> np.ndarray:
+    def pull(self, request: Pull, is_truncated: np.ndarray) -> np.ndarray:
         """Make the evaluations that a loop asks for; return the sums (N,) of their rewards.
 
         is_truncated (M,) is set for owners whose pulls the horizon truncates: their sums mean nothing.
         """
-        h, owner, index, counts = step
+        h, owner, index, counts = request
         first, sums = first_positions(owner), np.zeros(len(owner))
         noise, slope = self.problem.noise, self.problem.noise_slope
         budget = self.task.horizon - self.t[owner[first]]
@@ -92,15 +92,15 @@ def run_phases(
     evaluations = evaluations_class(problem, task, noise_streams, recorder)
     loop, result = clients.loop(), None
     while not clients.is_truncated.all():
-        step = loop.send(result)
+        request = loop.send(result)
         recorder.deployments.append((np.arange(M), evaluations.t.copy(), clients.best_points.copy()))
-        if isinstance(step, Pull):
-            result = evaluations.pull(step, clients.is_truncated)
-        elif isinstance(step, Message):
-            result = server.conclude(*step.values)
-            recorder.rounds[int(evaluations.t[0])] += (step.n_numbers, M * result.n_numbers)
+        if isinstance(request, Pull):
+            result = evaluations.pull(request, clients.is_truncated)
+        elif isinstance(request, Message):
+            result = server.conclude(*request.values)
+            recorder.rounds[int(evaluations.t[0])] += (request.n_numbers, M * result.n_numbers)
         else:
-            return evaluations, step
+            return evaluations, request
     return evaluations, None
 
 

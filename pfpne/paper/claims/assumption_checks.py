@@ -216,13 +216,13 @@ class CheckedPFPNE(PFPNE):
     def loop(self):
         loop, result, pulled = super().loop(), None, None
         while True:
-            step, before = loop.send(result), ~self.is_truncated
-            result = yield step
-            if not isinstance(step, Pull):
-                self.check_server_means(pulled, step.means)
-            elif self.stage_1_sums is not None and step.h < self.task.partition.max_depth:  # there it plays the best
-                self.check_client_means(step, result, before)
-            pulled = step
+            request, before = loop.send(result), ~self.is_truncated
+            result = yield request
+            if not isinstance(request, Pull):
+                self.check_server_means(pulled, request.means)
+            elif self.stage_1_sums is not None and request.h < self.task.partition.max_depth:  # there it plays the best
+                self.check_client_means(request, result, before)
+            pulled = request
 
     def pe(self, kept_by_server, stage_1_sums):
         self.kept_by_server, self.stage_1_sums = kept_by_server, stage_1_sums

@@ -41,9 +41,10 @@ class WatchedClient(PhasedClient):
 
     def _tell(self, batch, rewards):
         sums = np.add.reduceat(rewards, np.cumsum(batch.counts) - batch.counts)
-        for i, n, total in zip(self._step.index.tolist(), batch.counts, sums, strict=False):  # the horizon may cut some
-            before = self.pulled.get((self._step.h, i), (0, 0.0))
-            self.pulled[self._step.h, i] = before[0] + n, before[1] + total
+        h, index = self._request.h, self._request.index.tolist()
+        for i, n, total in zip(index, batch.counts, sums, strict=False):  # the horizon may cut some
+            before = self.pulled.get((h, i), (0, 0.0))
+            self.pulled[h, i] = before[0] + n, before[1] + total
         return super()._tell(batch, rewards)
 
 

@@ -100,10 +100,10 @@ class _CountedEvaluations(Evaluations):
         super().__init__(*arguments)
         self.made = Counter()
 
-    def pull(self, step, is_truncated):
+    def pull(self, request, is_truncated):
         before = self.t.sum()
-        sums = super().pull(step, is_truncated)
-        self.made[step.h] += (self.t.sum() - before) / self.task.n_clients  # at the horizon, fewer than requested
+        sums = super().pull(request, is_truncated)
+        self.made[request.h] += (self.t.sum() - before) / self.task.n_clients  # at the horizon, fewer than requested
         return sums
 
 
