@@ -13,7 +13,7 @@ import pfpne
 from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.fed1_ucb import Fed1UCBSettings
 from pfpne.algorithms.fn_ucb import FNUCBSettings, gradients, network, train
-from pfpne.algorithms.pf_pne import PFPNE, PFPNEServer, PFPNESettings, compute_tau, transition_depth
+from pfpne.algorithms.pf_pne import PFPNE, Kept, PFPNEServer, PFPNESettings, SampledNodes, compute_tau, transition_depth
 from pfpne.federation import Task
 from pfpne.paper.claims import evidence
 from pfpne.paper.claims.evidence import Study
@@ -98,9 +98,9 @@ def test_pulls_by_hand(row, T, wanted):
 
 def test_the_best_of_the_clients_own_nodes():
     """At depth 1 the server keeps node 2; of a client's own nodes, 1 is then the only one, and cannot go."""
-    b = np.array([0.1])
-    kept_by_server = {0: (np.array([1]), np.array([0.5]), b), 1: (np.array([2]), np.array([1.0]), b)}
-    drawn = {0: (np.array([1]), np.array([[0.5]]), 1), 1: (np.array([1, 2]), np.array([[0.0, 1.0]]), 1)}
+    kept_by_server = {0: Kept(0, [1], [0.5], [0.1]), 1: Kept(1, [2], [1.0], [0.1])}
+    root, depth_1 = np.array([1]), np.array([1, 2])
+    drawn = {0: SampledNodes(root, np.array([[0.5]]), 1), 1: SampledNodes(depth_1, np.array([[0.0, 1.0]]), 1)}
     for phases, stays in ((PFPNE, [3, 4]), (OwnBest, [1, 2, 3, 4])):  # 0 + 0.2 + 1/2 < 1 - 0.1
         want = next(phases(Task(UNIT, 1, 25), line(25), 1).pe(kept_by_server, drawn))
         assert (want.h, want.index.tolist()) == (2, stays)

@@ -181,8 +181,8 @@ def test_a_protected_node_has_the_server_s_half_width(b, kept):
     # depth 1: both nodes were drawn 4 times, 0.2 / sqrt 4 = 0.1. The first, 0 + 0.1 + 0.5 = 0.6, is held against the
     # protected one, 0.8 - b: its own half-width, 0.1, would always eliminate the first.
     clients = pf_pne.PFPNE(Task(UNIT, 1, 50), pf_pne.PFPNESettings(**LINE, c_1=math.e / 50), 1)
-    kept_by_server = {1: (np.array([2]), np.array([0.8]), np.array([b]))}
-    loop = clients.pe(kept_by_server, {1: (np.array([1, 2]), np.array([[0.0, 3.9]]), 4)})
+    sampled = pf_pne.SampledNodes(np.array([1, 2]), np.array([[0.0, 3.9]]), 4)
+    loop = clients.pe({1: pf_pne.Kept(1, [2], [0.8], [b])}, {1: sampled})
     assert next(loop).h == 0  # the root is pulled; at depth 1 there is enough
     following = loop.send(np.array([0.5]))
     assert following.h == 2 and following.index.tolist() == kept
@@ -262,7 +262,7 @@ def test_K_is_inside_K_m_and_the_budget_is_exact(seed, M, T, Delta, k, max_depth
 
         def draw_lacking(self, h, owner, index, protected, sums, n_samples):  # index: K_m^h as PE holds it
             if h in self.kept_by_server:
-                kept = self.kept_by_server[h][0]
+                kept = self.kept_by_server[h].index
                 seen.append(len(kept) > 0 and np.isin(kept, index).all())
             return super().draw_lacking(h, owner, index, protected, sums, n_samples)
 

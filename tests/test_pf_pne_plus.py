@@ -402,7 +402,7 @@ def test_what_elimination_is_handed_in_the_place_of_a_tree(monkeypatch, shared_m
     ]
     assert [*algorithm.stage_2_by_elimination(depths)] == []
     kept, drawn = given
-    assert {h: (index.tolist(), mean.tolist(), b.tolist()) for h, (index, mean, b) in kept.items()} == (
+    assert {h: tuple(array.tolist() for array in message.values) for h, message in kept.items()} == (
         {
             0: ([1], [0.6], pytest.approx([0.5 * np.sqrt(np.log(500) / 24)])),
             1: ([2], [0.5], pytest.approx([0.1 * np.sqrt(np.log(500) / 12)])),

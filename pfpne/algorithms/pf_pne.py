@@ -24,7 +24,7 @@ point that each client would deploy, and at max_depth it plays that point until 
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -168,6 +168,14 @@ def expand(task: Task, settings: FedPNESettings, log_term: float, h: int, index:
 # --- the clients: the listings ------------------------------------------------------------------------
 
 
+class SampledNodes(NamedTuple):
+    """The nodes K^h of a depth that stage 1 has sampled, before elimination, and the clients' samples of them."""
+
+    index: np.ndarray  # (nodes,)
+    sums: np.ndarray  # (S, nodes): of each client's rewards
+    n_pulls: int  # of each node by each client
+
+
 class Elimination(ClientGroup):
     """The steps that the paper's three algorithms share: sampling the nodes of a depth, and Algorithm 3."""
 
@@ -185,22 +193,21 @@ class Elimination(ClientGroup):
         sums = yield Pull(h, owner, np.tile(index, self.S), np.full(len(owner), n_pulls))
         return sums.reshape(self.S, -1), n_pulls
 
-    def pe(self, kept_by_server: dict, stage_1_sums: dict):
+    def pe(self, kept_by_server: dict[int, Kept], sampled_in_stage_1: dict[int, SampledNodes]):
         """Algorithm 3, PE, from the root: each client eliminates alone; the nodes kept by the server are protected.
 
-        kept_by_server: h -> (index, mean, b), K^h after elimination and its global statistics; no entry beyond H_0.
-        stage_1_sums: h -> (index, sums (S, nodes), n_pulls), the clients' samples of K^h before elimination.
+        Both dicts are by depth h. kept_by_server has no entry beyond H_0.
         """
         none = np.empty(0, dtype=np.int64)
         h, root = self.first_nodes(self.task)  # line 2
         owner, index = np.repeat(np.arange(self.S), len(root)), np.tile(root, self.S)
         while len(owner):  # line 3: until the horizon has cut every client's phase
-            kept_index, global_mean, global_b = kept_by_server.get(h, (none, none, none))
-            protected, position = lookup_sorted(index, kept_index)
-            sums, n_samples = self.stage_1_samples(owner, index, *stage_1_sums.get(h, (none, none, 0)))
+            kept = kept_by_server.get(h, Kept(h, none, none, none))
+            protected, position = lookup_sorted(index, kept.index)
+            sums, n_samples = self.stage_1_samples(owner, index, sampled_in_stage_1.get(h))
             yield from self.draw_lacking(h, owner, index, protected, sums, n_samples)  # lines 4-6
             mean, b = sums / n_samples, half_width(n_samples, self.log_term, self.settings.c)  # line 7
-            mean[protected], b[protected] = global_mean[position], global_b[position]  # Algorithm 2, line 11
+            mean[protected], b[protected] = kept.means[position], kept.half_widths[position]  # Algorithm 2, line 11
             best_position, keep = self.eliminate(h, owner, mean, b)  # lines 8-9
             yield from self.deploy_best(h, owner[best_position], index[best_position])
             keep = (keep | protected) & ~self.is_truncated[owner]  # line 9: only K_m^h without K^h is eliminated
@@ -208,12 +215,12 @@ class Elimination(ClientGroup):
             h, index = h + 1, self.task.partition.children(index[keep])  # lines 10-11
 
     @staticmethod
-    def stage_1_samples(owner, index, sampled_index, sampled_sums, n_pulls: int) -> tuple[np.ndarray, np.ndarray]:
+    def stage_1_samples(owner, index, sampled: SampledNodes | None) -> tuple[np.ndarray, np.ndarray]:
         """Return the sums (N,) and the numbers (N,) of the clients' stage-1 samples of their nodes."""
         sums, n_samples = np.zeros(len(index)), np.zeros(len(index), dtype=np.int64)
-        is_sampled, column = lookup_sorted(index, sampled_index)
-        if len(column):
-            sums[is_sampled], n_samples[is_sampled] = sampled_sums[owner[is_sampled], column], n_pulls
+        if sampled is not None:
+            is_sampled, column = lookup_sorted(index, sampled.index)
+            sums[is_sampled], n_samples[is_sampled] = sampled.sums[owner[is_sampled], column], sampled.n_pulls
         return sums, n_samples
 
     def draw_lacking(self, h: int, owner, index, protected, sums, n_samples):
@@ -239,18 +246,18 @@ class PFPNE(Elimination):
     receives = (Kept,)
 
     def loop(self):
-        kept_by_server, stage_1_sums = {}, {}
+        kept_by_server, sampled_in_stage_1 = {}, {}
         H_0 = transition_depth(self.settings.Delta, self.settings.nu_1, self.settings.rho)  # line 2
         h, index = self.first_nodes(self.task)  # line 2, K^0
         while h <= H_0:  # lines 3-4 (deviation 4); the horizon cuts whoever asks for more (deviation 9)
             sums, n_pulls = yield from self.pull_all_nodes(h, index)  # lines 5-7
             answer = yield NodeMeans(h, sums / n_pulls)  # lines 8-10
-            stage_1_sums[h] = index, sums, n_pulls
-            kept_by_server[h] = answer.index, answer.means, answer.half_widths  # line 11
+            sampled_in_stage_1[h] = SampledNodes(index, sums, n_pulls)
+            kept_by_server[h] = answer  # line 11
             best_node = answer.index[np.argmax(answer.means)]
             yield from self.deploy_best(h, np.arange(self.S), np.full(self.S, best_node))
             h, index = h + 1, self.task.partition.children(answer.index)  # lines 12-13
-        yield from self.pe(kept_by_server, stage_1_sums)  # lines 15-17
+        yield from self.pe(kept_by_server, sampled_in_stage_1)  # lines 15-17
 
 
 class FedPNE(Elimination):

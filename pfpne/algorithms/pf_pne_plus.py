@@ -38,8 +38,10 @@ from pfpne.algorithms.hct import (
 )
 from pfpne.algorithms.pf_pne import (
     Elimination,
+    Kept,
     PFPNEServer,
     PFPNESettings,
+    SampledNodes,
     half_width,
     n_pulls_per_client,
     transition_depth,
@@ -307,14 +309,14 @@ class PFPNEPlus(Elimination):
 
     def stage_2_by_elimination(self, depths: list[FinishedDepth]):
         """Run PE, which protects the nodes that stage 1 kept if means are shared."""
-        kept_by_server, stage_1_sums = {}, {}
+        kept_by_server, sampled_in_stage_1 = {}, {}
         for h, depth in enumerate(depths):
             kept, n = depth.answer.index, depth.n
             b = np.full(len(kept), half_width(n * self.task.n_clients, self.log_term, depth.c))
-            kept_by_server[h] = kept, depth.answer.means[depth.kept_positions], b
-            stage_1_sums[h] = depth.index, depth.means * n, n
+            kept_by_server[h] = Kept(h, kept, depth.answer.means[depth.kept_positions], b)
+            sampled_in_stage_1[h] = SampledNodes(depth.index, depth.means * n, n)
         protects = self.settings.shared_means and not self.settings.safe
-        yield from self.pe(kept_by_server if protects else {}, stage_1_sums)
+        yield from self.pe(kept_by_server if protects else {}, sampled_in_stage_1)
 
     def stage_2(self, s: PlusSettings, depths: list[FinishedDepth], next_step: int) -> OwnTrees:
         """Return the clients' trees before their next step, each warm-started with the statistics of stage 1."""

@@ -211,7 +211,7 @@ class CheckedPFPNE(PFPNE):
         super().__init__(task, settings, S)
         self.problem, self.misses, self.lost = problem, [], np.zeros(S, dtype=bool)
         self.maxima = cells_on_path(task.partition, problem.maximisers, task.partition.max_depth)
-        self.kept_by_server = self.stage_1_sums = None  # the arguments of PE
+        self.kept_by_server = self.sampled_in_stage_1 = None  # the arguments of PE
 
     def loop(self):
         loop, result, pulled = super().loop(), None, None
@@ -220,13 +220,14 @@ class CheckedPFPNE(PFPNE):
             result = yield request
             if not isinstance(request, Pull):
                 self.check_server_means(pulled, request.means)
-            elif self.stage_1_sums is not None and request.h < self.task.partition.max_depth:  # there it plays the best
+            elif self.sampled_in_stage_1 is not None and request.h < self.task.partition.max_depth:
+                # In PE; at max_depth the client plays the best node.
                 self.check_client_means(request, result, before)
             pulled = request
 
-    def pe(self, kept_by_server, stage_1_sums):
-        self.kept_by_server, self.stage_1_sums = kept_by_server, stage_1_sums
-        return super().pe(kept_by_server, stage_1_sums)
+    def pe(self, kept_by_server, sampled_in_stage_1):
+        self.kept_by_server, self.sampled_in_stage_1 = kept_by_server, sampled_in_stage_1
+        return super().pe(kept_by_server, sampled_in_stage_1)
 
     def note_misses(self, mean: np.ndarray, value: np.ndarray, n) -> None:
         """Record for each mean of n rewards whether its confidence interval misses the true value."""
@@ -241,13 +242,13 @@ class CheckedPFPNE(PFPNE):
         """Check the means of one depth of PE. before (S,): the clients that were not done before this depth."""
         h, owner, index, n = pulled
         s, sums, n, protected = self.settings, sums.copy(), n.copy(), np.zeros(self.S, dtype=bool)
-        if h in self.stage_1_sums:
-            nodes, sums_before, pulls_before = self.stage_1_sums[h]
-            known, column = lookup_sorted(index, nodes)
-            sums[known] += sums_before[owner[known], column]
-            n[known] += pulls_before
-            protected, _ = lookup_sorted(self.maxima[h], self.kept_by_server[h][0])
-            if pulls_before >= s.tau_at(h, self.log_term):
+        if h in self.sampled_in_stage_1:
+            sampled = self.sampled_in_stage_1[h]
+            known, column = lookup_sorted(index, sampled.index)
+            sums[known] += sampled.sums[owner[known], column]
+            n[known] += sampled.n_pulls
+            protected, _ = lookup_sorted(self.maxima[h], self.kept_by_server[h].index)
+            if sampled.n_pulls >= s.tau_at(h, self.log_term):
                 return  # nodes that stage 1 sampled enough are not pulled, so they do not appear here
         present = np.isin(np.arange(self.S), owner[index == self.maxima[h][owner]])
         self.lost |= before & ~present & ~protected

@@ -12,7 +12,7 @@ import numpy as np
 from pfpne.algorithms import ALGORITHMS, Algorithm
 from pfpne.algorithms.fed1_ucb import Fed1UCBClient, make_fed1_ucb
 from pfpne.algorithms.fn_ucb import gradients, network, train, upper_bound
-from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PFPNEServer
+from pfpne.algorithms.pf_pne import PE, PFPNE, FedPNE, FedPNEServer, PFPNEServer, SampledNodes
 from pfpne.algorithms.phases import ClientGroup, Pull, lookup_sorted, make_phased
 from pfpne.federation import Batch, Server
 from pfpne.partition import Partition
@@ -35,9 +35,11 @@ class DepthOneServer(PFPNEServer):
 class Fresh(PFPNE):
     """Deviation 5: PE takes tau_h new samples of every node that the server eliminated."""
 
-    def pe(self, kept_by_server, stage_1_sums):
-        protected = {h: lookup_sorted(index, kept_by_server[h][0])[0] for h, (index, *_) in stage_1_sums.items()}
-        reused = {h: (index[protected[h]], sums[:, protected[h]], n) for h, (index, sums, n) in stage_1_sums.items()}
+    def pe(self, kept_by_server, sampled_in_stage_1):
+        reused = {}
+        for h, (index, sums, n_pulls) in sampled_in_stage_1.items():
+            is_protected, _ = lookup_sorted(index, kept_by_server[h].index)
+            reused[h] = SampledNodes(index[is_protected], sums[:, is_protected], n_pulls)
         return super().pe(kept_by_server, reused)
 
 
@@ -55,9 +57,9 @@ class TauFedPNEServer(TauServer, FedPNEServer):
 class OwnBest(PFPNE):
     """Deviation 7: PE's arg max leaves out the protected nodes. A mean of -inf is never the largest, and they stay."""
 
-    def pe(self, kept_by_server, stage_1_sums):
-        never = {h: (index, np.full(len(mean), -np.inf), b) for h, (index, mean, b) in kept_by_server.items()}
-        return super().pe(never, stage_1_sums)
+    def pe(self, kept_by_server, sampled_in_stage_1):
+        never = {h: replace(kept, means=np.full(len(kept.means), -np.inf)) for h, kept in kept_by_server.items()}
+        return super().pe(never, sampled_in_stage_1)
 
 
 class NoCutPhase(ClientGroup):
