@@ -125,12 +125,20 @@ class DepthStatistics(Message):
     binary: np.ndarray = integer_array(1, high=1)
 
 
+class Estimates(NamedTuple):
+    """The server's estimates, in the order in which they are sent."""
+
+    variance: float  # sigma^2
+    het2: float  # het^2, from all depths so far
+    loud_variance: float  # the variance above which a client weighs less; 0 if all weigh the same
+
+
 @dataclass(frozen=True, eq=False)
 class SharedStatistics(Message):
     """Down: the kept nodes of K^h, the global means of all nodes of K^h, and the server's estimates.
 
-    estimates: sigma^2, het^2 so far, and the variance above which a client weighs less (0 for equal weights).
-    total_weight: the sum of the clients' weights. continues: 1 if stage 1 continues. Header: the depth h.
+    estimates: as in `Estimates`. total_weight: the sum of the clients' weights. continues: 1 if stage 1 continues.
+    Header: the depth h.
     """
 
     index: np.ndarray = integer_array("kept")
@@ -138,6 +146,11 @@ class SharedStatistics(Message):
     estimates: np.ndarray = number_array(3, low=0, statistic="variance")
     total_weight: np.ndarray = number_array(1, low=0)
     continues: np.ndarray = integer_array(1, high=1)
+
+    @property
+    def named_estimates(self) -> Estimates:
+        """The estimates, by their names."""
+        return Estimates(*self.estimates)
 
 
 def confidence_constant(variance: float) -> float:
@@ -188,9 +201,11 @@ def heterogeneity(spread: float, M: int, nodes: int, n: int, variance: float, bi
     return het2, (M - 1) * nodes / 2 * (share / max(variance / n, MIN_ERROR)) ** 2
 
 
-def weights_of(variances: np.ndarray, limit: float) -> np.ndarray:
-    """Return the weights (M,) of clients with these variances: less than 1 above the limit, if there is one."""
-    return np.minimum(1.0, limit / np.maximum(variances, MIN_ERROR)) if limit > 0 else np.ones(len(variances))
+def weights_of(variances: np.ndarray, loud_variance: float) -> np.ndarray:
+    """Return the weights (M,) of clients with these variances: less than 1 above loud_variance, unless that is 0."""
+    if loud_variance == 0:
+        return np.ones(len(variances))
+    return np.minimum(1.0, loud_variance / np.maximum(variances, MIN_ERROR))
 
 
 def equivalent_pulls(n: int, M: int, variance: float, het2: float) -> float:
@@ -267,7 +282,7 @@ class PFPNEPlus(Elimination):
             depth = FinishedDepth(index, parents, means, n, self.variances, self.settings.c, answer)
             depths.append(depth)
             next_step, continues = next_step + n * len(index), bool(answer.continues[0])
-            self.settings = stage1_settings(s, answer.estimates[0])
+            self.settings = stage1_settings(s, answer.named_estimates.variance)
             if continues or not s.optimistic:
                 best_node = answer.index[np.argmax(answer.means[depth.kept_positions])]
                 yield from self.deploy_best(h, np.arange(self.S), np.full(self.S, best_node))
@@ -320,7 +335,7 @@ class PFPNEPlus(Elimination):
 
     def stage_2(self, s: PlusSettings, depths: list[FinishedDepth], next_step: int) -> OwnTrees:
         """Return the clients' trees before their next step, each warm-started with the statistics of stage 1."""
-        variance, het2, _ = depths[-1].answer.estimates  # at the current depth
+        variance, het2, _ = depths[-1].answer.named_estimates  # at the current depth
         warm_start = [(d.index, d.parents, *self.combine_with_others(d, het2)) for d in depths]
         index, _, means, _ = warm_start[-1]
         self.best_points = self.task.partition.centers(len(depths) - 1, index[means.argmax(axis=1)])
@@ -356,11 +371,11 @@ class PFPNEPlus(Elimination):
         A client's mean is combined with the others' mean, except where the two differ too much.
         """
         s, M, n, means = self.settings, self.task.n_clients, depth.n, depth.means
-        variance, _, limit = depth.answer.estimates
+        variance, _, loud_variance = depth.answer.named_estimates
         own_counts = np.full(means.shape, float(n))
         if not s.shared_means or s.safe or M == 1:
             return means, own_counts
-        weight, total = weights_of(depth.variances, limit)[:, None], depth.answer.total_weight[0]
+        weight, total = weights_of(depth.variances, loud_variance)[:, None], depth.answer.total_weight[0]
         others = (total * depth.answer.means - weight * means) / np.maximum(total - weight, MIN_ERROR)
         W = equivalent_pulls(n, M, variance, het2)
         W = min(W, n) if s.gaussian_process else W
@@ -474,7 +489,7 @@ class Aggregates(NamedTuple):
     spread: float  # the variance across clients of their means, averaged over the nodes
     n_compared: int  # the number of clients in the spread
     compared_variance: float  # the mean of their variances
-    limit: float = 0.0  # the variance above which a client weighs less; 0 if all weigh the same
+    loud_variance: float = 0.0  # as in Estimates
     total_weight: float = 0.0  # the sum of the weights
 
 
@@ -506,15 +521,17 @@ class PlusServer(PFPNEServer):
         variances, is_binary, M = variances[:, 0], bool(binary.all()), len(means)
         weighs = self.settings.noise_aware and not (self.binary and is_binary)
         low, high = self.task.reward_limits
-        limit = min(LOUD_MULTIPLE * float(np.sort(variances)[(M - 1) // 2]), (high - low) ** 2) if weighs else 0.0
-        weights = weights_of(variances, limit)
+        median = float(np.sort(variances)[(M - 1) // 2])
+        loud_variance = min(LOUD_MULTIPLE * median, (high - low) ** 2) if weighs else 0.0
+        weights = weights_of(variances, loud_variance)
         total, compared = float(weights.sum()), weights == 1
         mean = (weights[:, None] * means).sum(axis=0) / total
         variance = M * float((weights**2 * variances).sum()) / total**2
         spread = float(np.var(means[compared], axis=0, ddof=1).mean()) if compared.sum() > 1 else 0.0
         compared_variance = float(variances[compared].mean()) if compared.any() else 0.0
         clients = spread, int(compared.sum()), compared_variance
-        return self.decide(Aggregates(mean, variance, float(variances.mean()), is_binary, *clients, limit, total))
+        weighting = loud_variance, total
+        return self.decide(Aggregates(mean, variance, float(variances.mean()), is_binary, *clients, *weighting))
 
     def decide(self, aggregates: Aggregates) -> SharedStatistics:
         """Decide which nodes are kept and whether stage 1 continues; return the broadcast."""
@@ -534,9 +551,9 @@ class PlusServer(PFPNEServer):
         self.settings = stage1_settings(self.settings, variance)
         pays = self.may_continue(h, estimate, precisions, aggregates.mean_variance, len(kept.index))
         self.continues = pays and M > 1 and h < self.task.partition.max_depth
-        estimates = np.array([variance, round(max(0.0, estimate), DECIMALS), aggregates.limit])
+        estimates = Estimates(variance, round(max(0.0, estimate), DECIMALS), aggregates.loud_variance)
         total_weight, continues = np.array([aggregates.total_weight or M]), np.array([int(self.continues)])
-        return SharedStatistics(h, kept.index, aggregates.mean, estimates, total_weight, continues)
+        return SharedStatistics(h, kept.index, aggregates.mean, np.array(estimates), total_weight, continues)
 
     def may_continue(self, h: int, het2: float, precision: float, mean_variance: float, n_kept: int) -> bool:
         """Return whether stage 1 continues after depth h: clients may agree, rewards are noisy, and there is time."""
