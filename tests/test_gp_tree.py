@@ -12,7 +12,13 @@ import pfpne
 from pfpne.algorithms import gp_tree, make_federation
 from pfpne.algorithms.gp_tree import DEVIATIONS, LENGTHS, ORDERS, TYPICAL, FirstNodes, GPTreeClient, Hyper
 from pfpne.algorithms.hct import TreeClient
-from pfpne.algorithms.pf_pne_plus import PlusSettings, confidence_constant, first_nodes_of, hct_constants_for
+from pfpne.algorithms.pf_pne_plus import (
+    PlusSettings,
+    StartingDepth,
+    confidence_constant,
+    first_nodes_of,
+    hct_constants_for,
+)
 from pfpne.federation import Task
 from pfpne.live.states import from_bytes, to_bytes
 from pfpne.partition import Partition
@@ -323,12 +329,14 @@ def test_it_deploys_the_node_whose_value_is_surely_large():
 
 def test_it_begins_with_what_stage_1_knows():
     parents = np.array([0, 0])
-    depths = [
-        (np.array([1]), None, np.array([[0.5], [0.6]]), np.array([[8.0], [9.0]])),
-        (np.array([1, 2]), parents, np.array([[0.1, 0.2], [0.3, 0.4]]), np.array([[2.0, 3.0], [4.0, 5.0]])),
-        (np.array([3, 4]), np.array([1, 1]), np.array([[0.7, 0.8], [0.9, 1.0]]), np.full((2, 2), 6.5)),
+    warm_start = [
+        StartingDepth(np.array([1]), None, np.array([[0.5], [0.6]]), np.array([[8.0], [9.0]])),
+        StartingDepth(
+            np.array([1, 2]), parents, np.array([[0.1, 0.2], [0.3, 0.4]]), np.array([[2.0, 3.0], [4.0, 5.0]])
+        ),
+        StartingDepth(np.array([3, 4]), np.array([1, 1]), np.array([[0.7, 0.8], [0.9, 1.0]]), np.full((2, 2), 6.5)),
     ]
-    first = first_nodes_of(depths, 1)
+    first = first_nodes_of(warm_start, 1)
     assert first.depth.tolist() == [0, 1, 1, 2, 2] and first.index.tolist() == [1, 1, 2, 3, 4]
     assert first.is_leaf.tolist() == [False, True, False, True, True]
     assert first.mean.tolist() == [0.6, 0.3, 0.4, 0.9, 1.0] and first.count.tolist() == [9.0, 4.0, 5.0, 6.5, 6.5]

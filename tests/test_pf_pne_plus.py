@@ -21,6 +21,7 @@ from pfpne.algorithms.pf_pne_plus import (
     PFPNEPlus,
     PlusSettings,
     SharedStatistics,
+    StartingDepth,
     all_binary,
     binary_variance,
     confidence_constant,
@@ -445,12 +446,12 @@ def test_until_its_own_first_step_a_client_deploys_the_best_of_the_last_depth():
 
 def test_a_tree_is_handed_over_with_its_bounds():
     theory = hct_constants(HCTSettings(), LINE, 100)
-    depths = [
-        (np.array([1]), None, np.array([[0.5]]), np.array([[8.0]])),
-        (np.array([1, 2]), np.array([0, 0]), np.array([[0.3, 0.7]]), np.array([[4.5, 3.5]])),
-        (np.array([3, 4]), np.array([1, 1]), np.array([[0.6, 0.9]]), np.array([[2.0, 2.0]])),
+    warm_start = [
+        StartingDepth(np.array([1]), None, np.array([[0.5]]), np.array([[8.0]])),
+        StartingDepth(np.array([1, 2]), np.array([0, 0]), np.array([[0.3, 0.7]]), np.array([[4.5, 3.5]])),
+        StartingDepth(np.array([3, 4]), np.array([1, 1]), np.array([[0.6, 0.9]]), np.array([[2.0, 2.0]])),
     ]
-    tree = warm_start_tree(Task(LINE, 1, 100), theory, depths, 0, 15, free=True)
+    tree = warm_start_tree(Task(LINE, 1, 100), theory, warm_start, 0, 15, free=True)
     node = tree.node[:5]
     assert node["index"].tolist() == [1, 1, 2, 3, 4] and node["depth"].tolist() == [0, 1, 1, 2, 2]
     assert node["parent"].tolist() == [-1, 0, 0, 2, 2] and node["first_child"].tolist() == [1, -1, 3, -1, -1]

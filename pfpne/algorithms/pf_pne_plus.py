@@ -247,6 +247,15 @@ class FinishedDepth(NamedTuple):
         return lookup_sorted(self.answer.index, self.index)[1]
 
 
+class StartingDepth(NamedTuple):
+    """A depth's nodes, with the statistics that stage 2 begins with. A warm start has one for each depth 0, 1, ..."""
+
+    index: np.ndarray  # (nodes,)
+    parents: np.ndarray | None  # as in FinishedDepth
+    means: np.ndarray  # (S, nodes): the clients' means, of their own and of the others' pulls
+    counts: np.ndarray  # (S, nodes): the number of own pulls that each mean is worth; may be fractional
+
+
 def pull_root(S: int, n: int):
     """Pull the root n times, pull by pull; return the rewards (S, n)."""
     root = np.ones(S * n, dtype=np.int64)
@@ -336,9 +345,9 @@ class PFPNEPlus(Elimination):
     def stage_2(self, s: PlusSettings, depths: list[FinishedDepth], next_step: int) -> OwnTrees:
         """Return the clients' trees before their next step, each warm-started with the statistics of stage 1."""
         variance, het2, _ = depths[-1].answer.named_estimates  # at the current depth
-        warm_start = [(d.index, d.parents, *self.combine_with_others(d, het2)) for d in depths]
-        index, _, means, _ = warm_start[-1]
-        self.best_points = self.task.partition.centers(len(depths) - 1, index[means.argmax(axis=1)])
+        warm_start = [StartingDepth(d.index, d.parents, *self.combine_with_others(d, het2)) for d in depths]
+        best_index = warm_start[-1].index[warm_start[-1].means.argmax(axis=1)]
+        self.best_points = self.task.partition.centers(len(depths) - 1, best_index)
 
         def hct(m: int, variance: float, next_step: int) -> TreeClient:
             c = confidence_constant(variance) if s.noise_aware else s.c
@@ -401,22 +410,21 @@ class HCTNoise(ClientGroup):
 
 
 def warm_start_tree(
-    task: Task, constants: HCTConstants, depths: list, m: int, next_step: int, free: bool
+    task: Task, constants: HCTConstants, warm_start: list[StartingDepth], m: int, next_step: int, free: bool
 ) -> TreeClient:
-    """Return client m's tree before its next step. It has the nodes of the given depths, with their statistics.
+    """Return client m's tree before its next step. It has the nodes of the warm start, with their statistics.
 
-    depths: (index, parents, means (S, n), counts (S, n)) for h = 0, 1, ...; counts are the numbers of pulls in the
-    means, and parents (n,) the positions in the depth above. free: whether the search may descend through these nodes
-    before they reach their thresholds. The recommendation considers only nodes that HCT itself pulls.
+    free: whether the search may descend through these nodes before they reach their thresholds. The recommendation
+    considers only nodes that HCT itself pulls.
     """
     tree, k, first, first_above = TreeClient(task, constants), constants.k, 0, 0
-    size = max(sum(len(index) for index, *_ in depths), tree.state[0]["size"])
+    size = max(sum(len(depth.index) for depth in warm_start), tree.state[0]["size"])
     node = np.zeros(size + k, NODE)
     node[: len(tree.node)] = tree.node[: len(node)]
-    for h, (index, parents, means, counts) in enumerate(depths):
+    for h, (index, parents, means, counts) in enumerate(warm_start):
         rows = node[first : first + len(index)]
         rows["depth"], rows["index"], rows["count"], rows["total"] = h, index, counts[m], counts[m] * means[m]
-        if h > 0:
+        if parents is not None:
             rows["parent"], rows["first_child"] = first_above + parents, -1
             node["first_child"][rows["parent"][::k]] = np.arange(first, first + len(index), k)
             node["free"][rows["parent"]] = free
@@ -427,17 +435,18 @@ def warm_start_tree(
     return tree
 
 
-def first_nodes_of(depths: list, m: int) -> FirstNodes:
-    """Return the nodes that client m's search by a Gaussian process begins with; depths as in `warm_start_tree`."""
-    is_leaf = [np.ones(len(index), dtype=bool) for index, *_ in depths]
-    for of_depth, (_, parents, _, _) in zip(is_leaf, depths[1:], strict=False):
-        of_depth[parents] = False
-    depth = np.repeat(np.arange(len(depths)), [len(index) for index, *_ in depths])
-    index, means, counts = (
-        np.concatenate(column)
-        for column in zip(*((index, means[m], counts[m]) for index, _, means, counts in depths), strict=True)
+def first_nodes_of(warm_start: list[StartingDepth], m: int) -> FirstNodes:
+    """Return the nodes that client m's search by a Gaussian process begins with."""
+    is_leaf = [np.ones(len(depth.index), dtype=bool) for depth in warm_start]
+    for of_depth, below in zip(is_leaf, warm_start[1:], strict=False):
+        of_depth[below.parents] = False
+    return FirstNodes(
+        depth=np.repeat(np.arange(len(warm_start)), [len(depth.index) for depth in warm_start]),
+        index=np.concatenate([depth.index for depth in warm_start]),
+        is_leaf=np.concatenate(is_leaf),
+        count=np.concatenate([depth.counts[m] for depth in warm_start]),
+        mean=np.concatenate([depth.means[m] for depth in warm_start]),
     )
-    return FirstNodes(depth, index, np.concatenate(is_leaf), counts, means)
 
 
 class PlusClient(PhasedClient):
