@@ -130,6 +130,8 @@ class GPTreeClient(Client):
     def __init__(self, task: Task, first: FirstNodes, first_variance: float, binary: bool, nu_1: float, steps: int):
         super().__init__(task)
         self.nu_1, self.binary, self.first_variance = nu_1, binary, first_variance
+        # steps counts the client's evaluations so far, those of stage 1 too. t counts them only if `tell` is called. A
+        # PlusClient calls _tell and counts its own t, so that the search's t stays as it is here.
         self.t, self.steps, self.n_batches, self.next_fit = steps, steps, 0, 4
         self.positions = TYPICAL, 1, TYPICAL  # of the hyper-parameters, in LENGTHS, ORDERS and DEVIATIONS
         self.depth, self.index, self.is_leaf = first.depth.copy(), first.index.copy(), first.is_leaf.copy()

@@ -250,7 +250,7 @@ class TreeClient(Client):
 
     @property
     def has_begun(self) -> bool:
-        """Whether a PlusClient has made a step with this tree, which it tells without raising the tree's own t."""
+        """Whether a PlusClient has made a step with this tree. It calls _tell, so the tree's own t stays as it was."""
         return bool(self.state[0]["next_step"] > self.t + 1)
 
     def _centers(self, v: int) -> np.ndarray:
