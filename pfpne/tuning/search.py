@@ -241,7 +241,7 @@ class Search:
             for m, batch in self.federation.ask():
                 if m not in self._batch:
                     self._batch[m] = deque(map(tuple, np.repeat(batch.points, batch.counts, axis=0).tolist()))
-            answered = [self._answer_if_known(m) for m in sorted(self._batch)]
+            answered = [self._answer_without_evaluation(m) for m in sorted(self._batch)]
             if not any(answered):
                 trials = {m: self._trial(m) for m in self._batch}
                 return [trials[m] for m in sorted(trials, key=lambda m: (trials[m].number, m))]
@@ -268,8 +268,11 @@ class Search:
         u = self._next_point(m)
         return Trial(self.names[m], self.history.count(m) + 1, self.space.point(u), u)
 
-    def _answer_if_known(self, m: int) -> bool:
-        """Tell client m the next value of its batch if it is known already; return whether it was."""
+    def _answer_without_evaluation(self, m: int) -> bool:
+        """Tell client m the next value of its batch if that needs no evaluation; return whether it needs none.
+
+        It needs none at a point that was met before if noise is 0, and where the history has the next row already.
+        """
         u = self._next_point(m)
         values = self._values[m][tuple(self.space.point(u).values())]
         if self.request["noise"] == 0 and values:
@@ -333,8 +336,8 @@ class Search:
             self._record_value(m, row["parameters"], row["value"])
             if not is_asked_for and isinstance(client, GPClient):
                 client.learn(np.array([row["u"]]), np.array([reward]))
-            # A failed point counts as the client's worst value so far. If a random point replaced the failed one, this
-            # reward is the client's first. So it is also its worst, and it is told as the reward of the failed point.
+            # If a random point was evaluated in place of a failed one, this reward is told for the failed point. That
+            # point counts as the client's worst so far, and this reward is the client's only one so far.
             self._add_reward(m, reward)
             return
         values = self._values[m][tuple(row["parameters"].values())]
