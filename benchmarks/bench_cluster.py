@@ -43,10 +43,10 @@ def experiments(p, job: list[tuple]) -> list[Experiment]:
     places = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common_shift": regimes.COMMON_SHIFT}
     return [
         Experiment(
-            objective, algorithms=(name,), settings=given, noise=noise, shift=shift, n_clients=M, horizon=T, **places
+            objective, algorithms=(name,), settings=settings, noise=noise, shift=shift, n_clients=M, horizon=T, **places
         )
         for objective, noise, shift, M, T in job
-        for name, given in regimes.MAP_CONTENDERS.values()
+        for name, settings in regimes.MAP_CONTENDERS.values()
     ]
 
 

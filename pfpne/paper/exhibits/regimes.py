@@ -65,9 +65,9 @@ class Grid:
         Grid
             The profile's grid, narrowed.
         """
-        given = {"objectives": p.objective, "noises": p.noise, "shifts": p.shift, "n_clients": p.n_clients}
-        given |= {"horizons": p.horizon, "noises_of_large_runs": p.noise}
-        narrowed = {name: (value,) for name, value in given.items() if value is not None}
+        sides = {"objectives": p.objective, "noises": p.noise, "shifts": p.shift, "n_clients": p.n_clients}
+        sides |= {"horizons": p.horizon, "noises_of_large_runs": p.noise}
+        narrowed = {name: (value,) for name, value in sides.items() if value is not None}
         return replace((GRIDS if grids is None else grids)[p.profile], **narrowed)
 
     @property
@@ -131,8 +131,8 @@ def _run_regimes(
     def experiments(objective, noise, shift, M, T) -> list[Experiment]:
         scale = {"noise": noise, "shift": shift, "n_clients": M, "horizon": T, "d": same["d"].get(objective)}
         return [
-            Experiment(objective, algorithms=(name,), settings=given, **same | scale)
-            for name, given in contenders.values()
+            Experiment(objective, algorithms=(name,), settings=settings, **same | scale)
+            for name, settings in contenders.values()
         ]
 
     # The regimes of a group share their problem.

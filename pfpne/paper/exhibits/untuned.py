@@ -86,19 +86,19 @@ def _means(
     scenarios: list[DrawnScenario], first: int, n_runs: int, p: Parameters, folder: Path, contenders: dict
 ) -> pd.DataFrame:
     """The mean R(T)/M over runs first, first + 1, ...: one row per scenario, one column per contender."""
-    jobs = [(s, name, given, first, n_runs, folder) for s in scenarios for name, given in contenders.values()]
+    jobs = [(s, name, settings, first, n_runs, folder) for s in scenarios for name, settings in contenders.values()]
     regrets = run_in_order(_mean_regret, jobs, p.n_jobs, progress("scenarios"))
     return pd.DataFrame(np.reshape(regrets, (len(scenarios), len(contenders))), columns=[*contenders])
 
 
-def _mean_regret(scenario: DrawnScenario, name: str, given: dict, first: int, n_runs: int, folder: Path) -> float:
+def _mean_regret(scenario: DrawnScenario, name: str, settings: dict, first: int, n_runs: int, folder: Path) -> float:
     row = ALGORITHMS[name]
-    content = {"scenario": dataclasses.asdict(scenario), "settings": given, "first": first, "n_runs": n_runs}
+    content = {"scenario": dataclasses.asdict(scenario), "settings": settings, "first": first, "n_runs": n_runs}
     key = cache.key(content, simulate_drawn, row, fast_simulation_of(row))
 
     def make() -> list[list]:
         runs = range(first, first + n_runs)
-        return [[float(simulate_drawn(name, scenario, run, **given).regret[:, -1].mean())] for run in runs]
+        return [[float(simulate_drawn(name, scenario, run, **settings).regret[:, -1].mean())] for run in runs]
 
     return float(np.mean(cache.stored_rows(key, make, folder)))
 
