@@ -103,14 +103,16 @@ HELD_OUT = {
     ),
 }
 HELD_OUT_DIMENSIONS = {"rastrigin": 2}
-MAP_CONTENDERS = {  # compared on the map: name -> (algorithm, settings)
+# Three sets, each a part of the next. MAP_ALGORITHMS are algorithms with their default settings. RANKED_ON_MAP has one
+# more, an algorithm with other settings; the best of a regime is one of these. MAP_CONTENDERS are all that are run, and
+# have one more that is not ranked: PF-PNE with the true Delta, which nobody knows.
+RANKED_ON_MAP = [*MAP_ALGORITHMS, HCT_NOISE_EARLY]
+MAP_CONTENDERS = {  # name -> (algorithm, settings)
     **{name: (name, {}) for name in MAP_ALGORITHMS},
     HCT_NOISE_EARLY: ("hct-noise", {"early_descent": True}),
     PF_PNE_WITH_TRUE_DELTA: ("pf-pne", {"Delta": "true"}),
 }
 REGIME_COLUMNS = ["objective", "noise", "shift", "clients", "horizon"]
-# The best algorithm of a regime is one of these: MAP_CONTENDERS without PF-PNE with the true Delta, which nobody knows.
-RANKED_ON_MAP = [*MAP_ALGORITHMS, HCT_NOISE_EARLY]
 SPREAD_DEPTH = 8  # the spread of the clients is measured at the centres of the cells of this depth
 BREAK_EVEN_DELTAS = (
     0.0,
