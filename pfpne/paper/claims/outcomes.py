@@ -97,7 +97,7 @@ class Outcome:
         return [comparison for comparison in self.comparisons if not comparison.undecidable_reason]
 
     def p_values(self, rng: np.random.Generator) -> np.ndarray:
-        """p-values (k, 2) of each decidable comparison, under the nulls "it is false" and "it is true"."""
+        """p_right and p_wrong of each decidable comparison, (n, 2): under the nulls "it is false" and "it is true"."""
         p = [stats.sign_flip(comparison.violation, rng) for comparison in self.decidable]
         return np.array(p).reshape(-1, 2)
 

@@ -72,13 +72,14 @@ def growth_exponents(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def combine_p_values(p: np.ndarray) -> tuple[float, float]:
-    """p-values of "the claim is false" and "the claim is true", from the p-values (n, 2) of its comparisons, n >= 1.
+    """A claim's p_right and p_wrong (see pfpne.paper.claims.verdicts), from those of its comparisons, n >= 1.
 
-    The claim is right if all comparisons are right ("smaller than each of the others"), so its first p-value is the
-    largest of theirs. It is wrong if any comparison is wrong, so its second is n times the smallest of theirs, at most
-    1.
+    p (n, 2): its columns are p_right and p_wrong of the comparisons. The claim is right if all comparisons are right
+    ("smaller than each of the others"), so its p_right is the largest of theirs. It is wrong if any comparison is
+    wrong, so its p_wrong is n times the smallest of theirs, at most 1.
     """
-    return p[:, 0].max(), min(1.0, len(p) * p[:, 1].min())
+    p_right, p_wrong = p.T
+    return p_right.max(), min(1.0, len(p) * p_wrong.min())
 
 
 def holm_adjusted(p: np.ndarray) -> np.ndarray:

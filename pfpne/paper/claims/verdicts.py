@@ -197,7 +197,7 @@ def head_of_rows(claim: Claim, study: Study, condition: ClaimCondition, Delta: s
 def judge(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dict:
     """The verdict by the rule above, and the reason for it.
 
-    p: p-values (n, 2) of the decidable comparisons. k: the number of compared claims in the family.
+    p (n, 2): p_right and p_wrong of the decidable comparisons. k: the number of compared claims in the family.
     """
     return judge_compared(claim, outcome, p, k) if outcome.comparisons else judge_counted(claim, outcome)
 
@@ -223,7 +223,8 @@ def judge_compared(claim: Claim, outcome: Outcome, p: np.ndarray, k: int) -> dic
         return verdict | {"k": k, "p_right": math.nan, "p_wrong": math.nan}
     p_right, p_wrong = (min(1.0, k * x) for x in stats.combine_p_values(p))
     corrected = {"k": k, "p_right": p_right, "p_wrong": p_wrong}
-    is_refuted = k * len(p) * p[:, 1] <= ALPHA
+    _, p_wrong_of_each = p.T
+    is_refuted = k * len(p) * p_wrong_of_each <= ALPHA
     refuted = [comparison for comparison, wrong in zip(outcome.decidable, is_refuted, strict=True) if wrong]
     furthest = max(refuted or outcome.decidable, key=lambda comparison: comparison.mean_violation)
     if refuted:
@@ -243,7 +244,7 @@ def _verdict_if_right(claim: Claim, outcome: Outcome) -> str:
 def comparison_rows(outcome: Outcome, p: np.ndarray, rng: np.random.Generator) -> list[dict]:
     """One row per comparison, with the intervals of its means.
 
-    p (n, 2): p-values of the decidable comparisons, whose rows also have a `violation`.
+    p (n, 2): p_right and p_wrong of the decidable comparisons, whose rows also have a `violation`.
     """
     rows, intervals, p_of_decidable = [], {}, iter(p)
     for comparison in outcome.comparisons:
