@@ -11,10 +11,10 @@ Two sign-flip tests give two p-values, which have these names in every table:
 - p_right is the p-value under the null "the claim is false". If it is small, the claim is right.
 - p_wrong is the p-value under the null "the claim is true". If it is small, the claim is wrong.
 
-Each claim has two nulls, and exactly one of them is true. Only the true null can be rejected wrongly. A family of k
-claims has 2k nulls, of which k are true, so Bonferroni's factor is k and not 2k. With this factor, the probability of
-any wrong verdict in the family is at most ALPHA, however the claims depend on each other. Families are declared in
-claims.toml. A family is tested separately for each noise, kind of cells and Delta of PF-PNE.
+Each claim has two nulls, and exactly one of them is true. Only a true null can be rejected wrongly. So in a family of k
+claims, k rejections could be wrong, although there are 2k tests: Bonferroni's factor is k. With this factor, the
+probability of any wrong verdict in the family is at most ALPHA, however the claims depend on each other. Families are
+declared in claims.toml. A family is tested separately for each noise, kind of cells and Delta of PF-PNE.
 
 A *counted* claim says what happens in every run. It needs no p-value: one counterexample refutes it.
 
@@ -23,9 +23,9 @@ A *counted* claim says what happens in every run. It needs no p-value: one count
 | holds                | p_right is at most ALPHA; or every run is as claimed                                       |
 | does not hold        | p_wrong of a comparison is at most ALPHA; or one run is not as claimed                     |
 | better than claimed  | as "does not hold", but violated only on the side that is better; it counts as refuted     |
-| undecided            | neither p-value is small                                                                   |
+| undecided            | the claim was tested, and neither p-value is small                                         |
 | true by construction | it holds, and the algorithm's design allows no other outcome                               |
-| not decidable        | a premise of the claim fails, the test is vacuous, or such runs cannot decide it           |
+| not decidable        | the runs cannot test it: a premise fails, the test is vacuous, or T cuts too long a phase  |
 
 A claim's premises are named in its field `hypothesis`. A claim that quotes "whatever Delta" does not have the premise
 that Delta is valid.
