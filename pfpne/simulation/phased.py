@@ -121,6 +121,8 @@ def simulate_phases(
     if trees is None or t_before == task.horizon:
         return before
     regret, simple, best_points = play_trees(trees, problem, task, noise_streams, checkpoints, t_before, recorder.total)
+    # At a checkpoint t_before, play_trees returns the regret, but no simple regret: its trees recommend nothing before
+    # their first pull, so there the recommendation is still that of `before`.
     local, against_f_bar = np.hstack([before.regret[:, checkpoints < t_before], regret[0]]), None
     if before.global_regret is not None:
         against_f_bar = np.hstack([before.global_regret[:, checkpoints < t_before], regret[1]])
