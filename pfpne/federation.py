@@ -260,7 +260,8 @@ class Server:
     def is_due(self, m: int, n_evaluated: int) -> bool:
         """Whether client m still owes a message: whether it can finish the current phase before the horizon.
 
-        n_evaluated: how many evaluations each client made up to the last exchange, in an algorithm with equal phases.
+        n_evaluated: the number of evaluations that each client had made at the last exchange. It is the same for all
+        clients, because they evaluate equally often in a phase. An algorithm where they do not has its own `is_due`.
         """
         return 0 < self.phase_evaluations() <= self.task.horizon - n_evaluated
 

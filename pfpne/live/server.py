@@ -140,7 +140,7 @@ class LiveServer:
             # header -> the broadcast that answered it, for those who come late
             self._past_broadcasts: dict[int, str] = {}
             self.longest_text = 0  # that was allowed so far, as a text may come again, or late
-            # how many evaluations each client made up to the last exchange, in an algorithm with equal phases
+            # the number of evaluations that each client had made at the last exchange: see Server.is_due
             self.n_evaluated = 0
         self.server.quorum = quorum
         if not saved:
@@ -217,7 +217,7 @@ class LiveServer:
         | it names no run                       | the client is asked again, and so is told the run                   |
         | of another run, and not ahead         | ValueError                                                          |
         | `Done`                                | the client is idle; ValueError if its message is awaited            |
-        | late or repeated, its message is here | nothing, with a line in the log                                     |
+        | no newer than its answer in the inbox | nothing, with a line in the log                                     |
         | ahead: of a later exchange            | ValueError; RuntimeError if so are all                              |
         | awaited                               | it goes to the inbox                                                |
         | its message of round 1 once more      | the client is sent the request to reveal again (masks and a quorum) |
