@@ -145,7 +145,7 @@ class Recorder:
         add_pulls(owner, counts, gap, self.checkpoints, self._n_pulled, self._reached, self.total, self._regret)
 
     def measurements(self) -> Measurements:
-        """Return the measurements at the checkpoints, which hold for those that every client has reached."""
+        """Return the measurements at all checkpoints; at those that a client has not reached, they mean nothing."""
         problem, checkpoints = self.problem, self.checkpoints
         regret, *global_regret = np.maximum.accumulate(self._regret, axis=2, out=self._regret)
         columns = [np.concatenate(column) for column in zip(*self.deployments, strict=True)]

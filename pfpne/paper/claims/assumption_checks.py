@@ -132,8 +132,8 @@ def diameters(optimum: np.ndarray, lows: list, highs: list) -> np.ndarray:
     """The smallest diameters (M + 1, H + 1) that Assumption 2 allows, maximised over the cells of each depth.
 
     By its fourth condition, f* - f(y) <= f* - f(x) + max(f* - f(x), l(x, y)), a dissimilarity l satisfies l(x, y) >=
-    f(x) - f(y) whenever f(x) - f(y) > f* - f(x). So a cell's diameter is at least max f - min f over the cell, if this
-    exceeds f* - max f, and else 0.
+    f(x) - f(y) whenever f(x) - f(y) > f* - f(x). Let f vary by V = max f - min f over a cell. If V > f* - max f, the
+    cell's diameter is at least V. Otherwise the condition asks nothing of it, and we take 0.
     """
     largest = []
     for low, high in zip(lows, highs, strict=True):
