@@ -1047,8 +1047,19 @@ def test_names_are_at_the_top_and_the_page_runs_as_it_stands(capsys):
 
 
 def test_the_default_follows_the_budget():
-    search = [pfpne.Search(["a"], SPACE, n).request["algorithm"] for n in (1, 30, 1000, 1001)]
-    assert search == ["gp"] * 3 + ["pf-pne+"]
+    few = [pfpne.Search(["a"], SPACE, n).request for n in (1, 30, 1000)]
+    assert [(request["algorithm"], request["settings"]) for request in few] == [("gp", {})] * 3
+    for given, used in (
+        ({}, {"gaussian_process": "True"}),
+        ({"c": 0.2}, {"c": "0.2", "gaussian_process": "True"}),
+        ({"safe": True}, {"safe": "True"}),
+        ({"optimistic": False}, {"optimistic": "False"}),
+        ({"gaussian_process": False}, {"gaussian_process": "False"}),
+        ({"noise": 0}, {}),
+        ({"algorithm": "pf-pne+"}, {}),
+    ):
+        request = pfpne.Search(["a"], SPACE, 1001, **given).request
+        assert request["algorithm"] == "pf-pne+" and request["settings"] == used
     with pytest.raises(ValueError, match="horizon must be at most 2000 for a Gaussian process"):
         tune(objectives(fails=0, how=fail), 2001, algorithm="gp")
 
@@ -1190,7 +1201,10 @@ def test_another_search_does_not_go_on_from_a_file(tmp_path):
         ({"c": 0.2}, "settings was {}"),
         ({"reward_range": (0, 2)}, "reward was [0.0, 1.0, 'maximize']"),
         ({"n": 11, "algorithm": "gp"}, "algorithm was 'pf-pne+', and is 'gp' here"),
-        ({"algorithm": None}, "A call that names no algorithm takes gp up to 1,000 evaluations, and pf-pne+ beyond."),
+        (
+            {"algorithm": None},
+            "A call that names no algorithm takes gp up to 1,000 evaluations, and pf-pne+ beyond, with ",
+        ),
         ({"known": {"Oslo": [({"C": 1.0, "n": 1}, 0.5)]}}, "0 values were known, and 1 are here, or others."),
     ):
         for before in (file, result):

@@ -10,7 +10,13 @@ from filelock import FileLock, Timeout
 from pfpne import __version__
 from pfpne.journal import Journal
 from pfpne.tuning.result import Tuned
-from pfpne.tuning.searches import DEFAULT_FOR_FEW, DEFAULT_FOR_MANY, FEW_EVALUATIONS, SEARCHES
+from pfpne.tuning.searches import (
+    DEFAULT_FOR_FEW,
+    DEFAULT_FOR_MANY,
+    DEFAULT_SETTINGS_FOR_MANY,
+    FEW_EVALUATIONS,
+    SEARCHES,
+)
 from pfpne.validation import check, is_number
 
 LONGEST_QUOTED = 300  # characters of what a file says
@@ -183,7 +189,8 @@ def _difference(name: str, old, value) -> str:
         counts = f"{n_before} values were known, and {n_now} are here, or others"
         return f"{counts}. {advice} A new search can have the old values, too, as known=."
     if name == "algorithm" and all(x in (DEFAULT_FOR_FEW, DEFAULT_FOR_MANY) for x in (old, value)):
-        default = f"{DEFAULT_FOR_FEW} up to {FEW_EVALUATIONS:,} evaluations, and {DEFAULT_FOR_MANY} beyond"
+        default = f"{DEFAULT_FOR_FEW} up to {FEW_EVALUATIONS:,} evaluations, and {DEFAULT_FOR_MANY} beyond, with"
+        default += f" {', '.join(f'{key}={x}' for key, x in DEFAULT_SETTINGS_FOR_MANY.items())}"
         advice += f" A call that names no algorithm takes {default}."
     return f"{name} was {repr(old)[:LONGEST_QUOTED]}, and is {value!r} here. {advice}"
 

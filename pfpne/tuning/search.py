@@ -19,14 +19,7 @@ from pfpne.partition import Partition
 from pfpne.rng import stream
 from pfpne.tuning.history import History
 from pfpne.tuning.result import RESERVED_COLUMNS, RESUME_HINT, EvaluationError, Tuned
-from pfpne.tuning.searches import (
-    DEFAULT_FOR_FEW,
-    DEFAULT_FOR_MANY,
-    FEW_EVALUATIONS,
-    NOISELESS_SETTINGS,
-    SEARCHES,
-    check_argument_names,
-)
+from pfpne.tuning.searches import NOISELESS_SETTINGS, SEARCHES, check_argument_names, default_search
 from pfpne.tuning.space import Ordinal, Reward, Space
 from pfpne.validation import check, check_count, check_integer, check_noise, is_number, to_float, unknown_name
 
@@ -128,7 +121,7 @@ class Search:
         if noise is not None:
             check_noise("noise", noise)
         if algorithm is None:
-            algorithm = DEFAULT_FOR_FEW if n_evaluations <= FEW_EVALUATIONS else DEFAULT_FOR_MANY
+            algorithm, settings = default_search(n_evaluations, noise, settings)
         if not isinstance(algorithm, str) or algorithm not in SEARCHES:
             raise ValueError(unknown_name("algorithm", algorithm, SEARCHES))
         if algorithm == "pf-pne" and "Delta" not in settings:

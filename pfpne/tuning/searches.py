@@ -9,6 +9,7 @@ from pfpne.validation import nearest_name
 
 FEW_EVALUATIONS = 1_000  # up to so many the first default, beyond them the second
 DEFAULT_FOR_FEW, DEFAULT_FOR_MANY = "gp", "pf-pne+"
+DEFAULT_SETTINGS_FOR_MANY = {"gaussian_process": True}
 SEARCHES = {
     **ALGORITHMS,
     "random": Algorithm(
@@ -23,6 +24,18 @@ SEARCHES = {
 # Without noise there is no reason to repeat a point: confidence intervals have next to no width.
 NOISELESS_SETTINGS = {"c": 1e-9, "noise_aware": False}
 TUNE_ONLY_ARGUMENTS = ("catch", "n_jobs", "timeout", "callbacks", "progress")  # arguments: about the calls of functions
+
+
+def default_search(n_evaluations: int, noise: float | str | None, settings: dict) -> tuple[str, dict]:
+    """Return the algorithm of a search for which none is named, and its settings with those that were given.
+
+    With safe=True or optimistic=False, which exclude a Gaussian process, PF-PNE+ searches without one. So it does
+    without noise: its Gaussian process knows at most 150 points, and HCT goes on to smaller and smaller cells.
+    """
+    if n_evaluations <= FEW_EVALUATIONS:
+        return DEFAULT_FOR_FEW, settings
+    is_excluded = settings.get("safe") is True or settings.get("optimistic") is False or noise == 0
+    return DEFAULT_FOR_MANY, settings if is_excluded else {**DEFAULT_SETTINGS_FOR_MANY, **settings}
 
 
 def check_argument_names(function: Callable, settings: Iterable[str]) -> None:
