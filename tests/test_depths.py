@@ -251,7 +251,7 @@ def problem_and_cells(name="himmelblau", noise=0.5):
     return problem, partition_of(problem, "random", 0, 0)
 
 
-@pytest.mark.parametrize("name", causes.PHASED_ALGORITHMS)
+@pytest.mark.parametrize("name", causes.ELIMINATION_ALGORITHMS)
 def test_to_watch_changes_nothing(name):
     problem, cells = problem_and_cells()
     seen = watch(name, problem, T, partition=cells)
@@ -264,7 +264,7 @@ def test_to_watch_changes_nothing(name):
 @pytest.mark.parametrize("name", causes.EXPLAINED_ALGORITHMS)
 def test_shares(name):
     problem, cells = problem_and_cells("garland", "bernoulli")
-    of = causes.count_phases if name in causes.PHASED_ALGORITHMS else causes.count_trees
+    of = causes.count_phases if name in causes.ELIMINATION_ALGORITHMS else causes.count_trees
     rows = of(name, problem, T, cells)
     assert [row["depth"] for row in rows] == list(range(len(rows))) and set(rows[0]) == set(causes.CAUSES)
     assert sum(row["spent"] for row in rows) == pytest.approx(1)

@@ -83,7 +83,7 @@ def _doublesine_peaks() -> tuple[np.ndarray, np.ndarray]:
 
 # Local maxima, before the shift: points (p, d), or (p, 1) for any d, and their heights (p,), or one for all.
 NOWHERE = ((math.nan,),), 1.0  # for unknown maxima: a point in no domain, so that every client is searched
-ORIGIN = ((0.0,),), 1.0
+ORIGIN = ((0.0,),), 1.0  # one maximum of height 1, at the origin
 _CUSPS = np.arange(20)[:, None] * math.pi / 60  # where the sine is 0
 GARLAND_PEAKS = _CUSPS, (4 * _CUSPS * (1 - _CUSPS))[:, 0]
 DOUBLESINE_PEAKS = _doublesine_peaks()

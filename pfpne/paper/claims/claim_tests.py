@@ -37,7 +37,11 @@ from pfpne.paper.show.style import Delta_in_words, label, title
 LARGE_FACTOR = 2.0  # "much slower": by this factor at least; "similar": by no more
 MOST_RUNS_SHARE, FEW_RUNS_SHARE = 0.8, 0.2  # claims on times hold, or fail, in such a share of the runs
 MAX_RANDOM_SHARE = 0.8  # above this share of the regret of random points, an algorithm has learnt next to nothing
-PHASED_ALGORITHMS = ("pf-pne", "fed-pne", "pe")  # those with phases; the last one is truncated by T
+ELIMINATION_ALGORITHMS = (
+    "pf-pne",
+    "fed-pne",
+    "pe",
+)  # in phases; T truncates the last one
 
 
 # --- tests that compare -----------------------------------------------------------------------------
@@ -47,7 +51,7 @@ def undecidable_regret_reason(algorithm: str, quantity: str, runs: pd.DataFrame)
     """The reason why an algorithm's regret in these runs cannot be compared; "" if it can."""
     return (
         long_last_phase_reason(runs["last_phase_share"])
-        if algorithm in PHASED_ALGORITHMS and quantity == "regret"
+        if algorithm in ELIMINATION_ALGORITHMS and quantity == "regret"
         else ""
     )
 

@@ -17,7 +17,7 @@ from pfpne.algorithms.pf_pne import FedPNESettings, half_width
 from pfpne.algorithms.pf_pne_plus import PFPNEPlus, PlusServer
 from pfpne.federation import Task
 from pfpne.paper.claims.assumption_checks import cells_on_path
-from pfpne.paper.claims.claim_tests import PHASED_ALGORITHMS
+from pfpne.paper.claims.claim_tests import ELIMINATION_ALGORITHMS
 from pfpne.paper.claims.watching import nodes_before_elimination, watch
 from pfpne.paper.run.experiment import Experiment
 from pfpne.paper.run.folders import RESULTS_FOLDER
@@ -152,7 +152,7 @@ def count_run(experiment: Experiment, run: int) -> list[list]:
     """One row per depth of one run, with the values of CAUSES. The experiment has one of EXPLAINED_ALGORITHMS."""
     (name,), problem = experiment.algorithms, experiment.problem(run)
     partition = experiment.partition(run)
-    count = count_phases if name in PHASED_ALGORITHMS else count_trees
+    count = count_phases if name in ELIMINATION_ALGORITHMS else count_trees
     return [[float(row[column]) for column in CAUSES] for row in count(name, problem, experiment.horizon, partition)]
 
 
