@@ -1190,6 +1190,17 @@ def test_ctrl_c_in_a_shell_says_how_to_go_on():
     assert re.search(r"KeyboardInterrupt: \(Nothing is lost: .* goes on from here", done.stderr)
 
 
+def test_a_search_that_named_the_default_does_not_go_on_without_the_name(tmp_path):
+    file = tmp_path / "history.jsonl"
+    with pfpne.Search(["a"], SPACE, 1001, algorithm="pf-pne+", history=file) as search:
+        search.tell(search.ask()[0], 0.5)
+    with pytest.raises(ValueError, match="To go on with one that names it, give algorithm='pf-pne\\+'"):
+        pfpne.Search(["a"], SPACE, 1001, history=file)
+    with pfpne.Search(["a"], SPACE, 1001, algorithm="pf-pne+", history=file) as search:
+        search.ask()
+        assert search.n_read == 1
+
+
 def test_another_search_does_not_go_on_from_a_file(tmp_path):
     file = tmp_path / "history.jsonl"
     algorithm = {"algorithm": "pf-pne+"}

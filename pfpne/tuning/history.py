@@ -172,6 +172,9 @@ class History:
             )
 
 
+DEFAULT_SETTINGS_AS_TEXT = {name: repr(value) for name, value in DEFAULT_SETTINGS_FOR_MANY.items()}
+
+
 def _difference(name: str, old, value) -> str:
     """Return how a search differs from the search of its history, and what to do."""
     advice = "Give what was given then, or another history."
@@ -192,6 +195,11 @@ def _difference(name: str, old, value) -> str:
         default = f"{DEFAULT_FOR_FEW} up to {FEW_EVALUATIONS:,} evaluations, and {DEFAULT_FOR_MANY} beyond, with"
         default += f" {', '.join(f'{key}={x}' for key, x in DEFAULT_SETTINGS_FOR_MANY.items())}"
         advice += f" A call that names no algorithm takes {default}."
+    if name == "settings" and value == DEFAULT_SETTINGS_AS_TEXT and old == {}:
+        advice += (
+            f" A search that names no algorithm has these settings beyond {FEW_EVALUATIONS:,} evaluations. To go on"
+        )
+        advice += f" with one that names it, give algorithm={DEFAULT_FOR_MANY!r}."
     return f"{name} was {repr(old)[:LONGEST_QUOTED]}, and is {value!r} here. {advice}"
 
 
