@@ -519,6 +519,16 @@ def test_the_tree_after_a_search_has_the_rewards_of_both_at_the_nodes_of_stage_1
     )
 
 
+def test_the_search_s_recommendation_stays_until_hct_has_made_as_many_steps(monkeypatch):
+    monkeypatch.setattr(gp_tree, "MAX_STEPS", 200)
+    problem = pfpne.make_problem("himmelblau", 2, noise=0.1, seed=2, run=1)
+    run = pfpne.simulate("pf-pne+", problem, 500, gaussian_process=True)
+    at = {t: run.simple_regret[:, run.t == t].tolist() for t in (200, 201, 400, 401)}
+    assert at[200] == at[201] == at[400] != at[401]
+    fast, objects = (pfpne.simulate("pf-pne+", problem, 400, objects=x, gaussian_process=True) for x in (False, True))
+    assert np.array_equal(fast.best, objects.best)
+
+
 def test_a_search_without_a_step_hands_over_at_once_and_stage_1_s_recommendation_stays(monkeypatch):
     monkeypatch.setattr(gp_tree, "MAX_STEPS", 1)
     problem = pfpne.make_problem("garland", 2, noise=0.3, seed=2, run=1)
@@ -584,6 +594,37 @@ def test_a_saved_search_goes_on_as_if_nothing_had_been(monkeypatch):
     assert isinstance(client.tree, TreeClient)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("best_of_search", "abc"),
+        ("best_of_search", np.array([np.nan, 0.0])),
+        ("best_of_search", np.array([9.0, 0.0])),
+        ("best_of_search", np.zeros(3)),
+        ("recommended_until", -1),
+        ("recommended_until", 0.5),
+        ("recommended_until", 10**6),
+    ],
+)
+def test_a_recommendation_that_no_search_made_is_not_restored(name, value, monkeypatch):
+    monkeypatch.setattr(gp_tree, "MAX_STEPS", 300)
+    client, rng = in_stage_2().clients[0], np.random.default_rng(1)
+    while client.t < 310:
+        batch = client.ask()
+        client.tell(np.repeat(f(batch.points), batch.counts) + rng.normal(0, 0.3, batch.size))
+    assert np.array_equal(from_bytes(to_bytes(client)).best(), client.best_of_search)
+    setattr(client, name, value)
+    with pytest.raises(ValueError, match="this saved state cannot be read"):
+        from_bytes(to_bytes(client))
+
+
+def test_a_search_that_has_ended_is_not_restored(monkeypatch):
+    client = in_stage_2().clients[0]
+    monkeypatch.setattr(gp_tree, "MAX_STEPS", client.t)
+    with pytest.raises(ValueError, match="a search must be followed by a tree, once it has ended"):
+        from_bytes(to_bytes(client))
+
+
 def test_a_client_with_a_tree_in_stage_1_is_not_restored():
     client = make_federation("pf-pne+", Task(SQUARE, 2, 400), gaussian_process=True).clients[0]
     client.tree, client.t = search(), 8
@@ -614,6 +655,18 @@ def test_a_client_with_a_tree_in_stage_1_is_not_restored():
         ("steps", 0),
         ("steps", 2.5),
         ("steps", -(10**12)),
+        ("n_batches", "a"),
+        ("next_fit", -1),
+        ("constant_mean", None),
+        ("first_variance", "a"),
+        ("first_variance", -1.0),
+        ("nu_1", 0.0),
+        ("nu_1", 1e300),
+        ("hyper", None),
+        ("hyper", (1.0, 2.5, 3.0)),
+        ("hyper", Hyper(0.0, 2.5, 1.0)),
+        ("hyper", Hyper(1.0, 2.0, 1.0)),
+        ("count", 1e-300),
     ],
 )
 def test_a_search_that_leads_out_of_its_arrays_is_not_restored(name, value):

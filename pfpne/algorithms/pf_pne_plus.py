@@ -450,10 +450,15 @@ def first_nodes_of(warm_start: list[StartingDepth], m: int) -> FirstNodes:
 
 
 class PlusClient(PhasedClient):
-    """One client: a `PhasedClient` in stage 1, then a `TreeClient`, or a `GPTreeClient` and then a `TreeClient`."""
+    """One client: a `PhasedClient` in stage 1, then a `TreeClient`, or a `GPTreeClient` and then a `TreeClient`.
+
+    best_of_search is what the search by a Gaussian process recommended in the end, or None. It stays the client's
+    recommendation until step `recommended_until`: by then the tree after it has made as many steps as were made before.
+    """
 
     tree: TreeClient | GPTreeClient | None = None
-    best_of_search: np.ndarray | None = None  # what the search by a Gaussian process recommended in the end
+    best_of_search: np.ndarray | None = None
+    recommended_until = 0
 
     def _advance(self, value) -> None:
         super()._advance(value)
@@ -465,7 +470,8 @@ class PlusClient(PhasedClient):
         """Go on by HCT, if a search by a Gaussian process has ended."""
         search = self.tree
         if isinstance(search, GPTreeClient) and search.hands_over:
-            self.best_of_search = search.best() if search.has_begun else None
+            if search.has_begun:
+                self.best_of_search, self.recommended_until = search.best(), 2 * search.steps
             self.tree = self._request.tree_after(0, search)
 
     def _ask(self) -> Batch:
@@ -479,10 +485,12 @@ class PlusClient(PhasedClient):
         return None
 
     def best(self) -> np.ndarray:
-        """Return the recommendation (d,) of stage 1; once a search or a tree has made a step, its own."""
-        if self.tree is not None and self.tree.has_begun:
-            return self.tree.best()
-        return super().best() if self.best_of_search is None else self.best_of_search.copy()
+        """Return the recommendation (d,) of stage 1; of the search or the tree, once that has made a step."""
+        tree = self.tree
+        n_steps = tree.state[0]["next_step"] - 1 if isinstance(tree, TreeClient) else 0
+        if self.best_of_search is not None and n_steps <= self.recommended_until:
+            return self.best_of_search.copy()
+        return tree.best() if tree is not None and tree.has_begun else super().best()
 
 
 # --- the server ----------------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ def _check_search(search: Any) -> None:
     # The smallest cells have no children: there the centres of the children, and the distance from them, are NaN.
     numbers = [x for name, x in arrays.items() if name not in ("child_center", "reach")]
     finite = all(np.isfinite(x).all() for x in numbers)
-    positive = (search.count >= 0).all() and (search.count[search.observed] > 0).all() and (search.variance > 0).all()
+    positive = (search.count >= 0).all() and (search.count[search.observed] >= 1).all() and (search.variance > 0).all()
     low, high = search.reward_variance.min(), search.reward_variance.max()
     valid = finite and positive and low > 0 and high < 1e30
     check(valid, "the numbers of a search", "finite, with variances above 0", (low, high))
@@ -130,6 +130,26 @@ def _check_search(search: Any) -> None:
     check(on_grid, "the hyper-parameters of a search", "on their grid", positions)
     is_step = type(search.steps) is int and 0 <= search.steps <= task.horizon
     check(is_step, "the steps of a search", f"in 0..{task.horizon}", search.steps)
+    counters = search.n_batches, search.next_fit
+    check(all(type(x) is int and x >= 0 for x in counters), "the counters of a search", "integers", counters)
+    check(isinstance(search.hyper, gp_tree.Hyper), "the hyper-parameters of a search", "its own", search.hyper)
+    numbers = search.constant_mean, search.first_variance, search.nu_1, *search.hyper
+    is_right = all(isinstance(x, (int, float)) for x in numbers)
+    is_right = is_right and bool(np.all(np.abs(numbers) < 1e30)) and search.hyper.order in gp_tree.ORDERS
+    is_right = is_right and min(search.nu_1, search.hyper.length, search.hyper.variance) > 1e-30
+    check(is_right and search.first_variance >= 0, "the constants of a search", "finite, and above 0", numbers)
+
+
+def _check_recommendation(client: Any) -> None:
+    """Raise a ValueError unless what the client's earlier search recommends is a point of the domain, or None."""
+    hct, best, until = import_module("pfpne.algorithms.hct"), client.best_of_search, client.recommended_until
+    check(type(until) is int and 0 <= until <= 2 * client.task.horizon, "a last step", "that of a search", until)
+    if best is None:
+        return
+    domain = client.task.partition.domain
+    is_point = isinstance(best, np.ndarray) and best.dtype == float and best.shape == (len(domain),)
+    is_inside = is_point and bool(np.all((domain[:, 0] <= best) & (best <= domain[:, 1])))
+    check(is_inside and isinstance(client.tree, hct.TreeClient), "what a search recommends", "in the domain", best)
 
 
 def _numbers_made(state: dict) -> int:
@@ -355,6 +375,8 @@ class _Reader:
                 self.steps[id(restored.tree)] = restored.tree, restored.t
             else:
                 check(restored.tree.steps == restored.t, "the step of a search", f"{restored.t}", restored.tree.steps)
+                check(not restored.tree.hands_over, "a search", "followed by a tree, once it has ended", restored.t)
+            _check_recommendation(restored)
 
     def check_steps(self) -> None:
         """Raise a ValueError if a tree would go on beyond its tables, which are for the steps up to the horizon."""

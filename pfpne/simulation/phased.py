@@ -9,7 +9,7 @@ from pfpne.algorithms.phases import Pull, clip_to_budget, first_positions, start
 from pfpne.federation import Task
 from pfpne.messages import Message
 from pfpne.simulation.noise import draw_rewards, noisy
-from pfpne.simulation.record import Measurements, Recorder
+from pfpne.simulation.record import Measurements, Recorder, gaps
 from pfpne.simulation.tree import play_trees
 
 BLOCK = 2**15  # the number of pulls that are simulated in one go: their rewards fit into the cache
@@ -115,8 +115,9 @@ def simulate_phases(
         group_class, server_class, problem, task, settings, noise_streams, checkpoints, global_regret
     )
     recorder, trees = evaluations.recorder, None if own_trees is None else own_trees.trees
+    best_of_search = np.empty((0, task.partition.d))
     if own_trees is not None and own_trees.tree_after is not None:
-        trees = search_alone(own_trees.trees, own_trees.tree_after, evaluations)
+        trees, best_of_search = search_alone(own_trees.trees, own_trees.tree_after, evaluations)
     before, t_before = recorder.measurements(), int(evaluations.t[0])  # all clients have made t_before pulls
     if trees is None or t_before == task.horizon:
         return before
@@ -126,13 +127,22 @@ def simulate_phases(
     local, against_f_bar = np.hstack([before.regret[:, checkpoints < t_before], regret[0]]), None
     if before.global_regret is not None:
         against_f_bar = np.hstack([before.global_regret[:, checkpoints < t_before], regret[1]])
+    if len(best_of_search):  # it stays the recommendation for as many steps as were made before
+        gap = gaps(problem.optimum, problem.paired_values(np.arange(task.n_clients), best_of_search))
+        later = checkpoints[checkpoints > t_before]
+        simple = np.where(later <= 2 * t_before, gap[:, None], simple)
+        best_points = best_of_search if task.horizon <= 2 * t_before else best_points
     simple = np.hstack([before.simple_regret[:, checkpoints <= t_before], simple])
     return Measurements(local, against_f_bar, simple, before.rounds, best_points)
 
 
-def search_alone(searches, tree_after, evaluations: Evaluations) -> Iterator[TreeClient]:
-    """Let each client search by a Gaussian process, as an object; return the trees with which they go on."""
-    problem, recorder, trees = evaluations.problem, evaluations.recorder, []
+def search_alone(searches, tree_after, evaluations: Evaluations) -> tuple[Iterator[TreeClient], np.ndarray]:
+    """Let each client search by a Gaussian process, as an object.
+
+    Returns the trees with which they go on, and what each search recommends in the end, (M, d). It is (0, d) if they
+    do not go on, or made no step.
+    """
+    problem, recorder, trees, best = evaluations.problem, evaluations.recorder, [], []
     for m, search in enumerate(searches):
         while search.steps < search.last_step:
             batch, rng = search.ask(), evaluations.noise_streams[m]
@@ -143,4 +153,5 @@ def search_alone(searches, tree_after, evaluations: Evaluations) -> Iterator[Tre
             recorder.deployments.append(([m], [evaluations.t[m]], search.best()[None]))
         if search.hands_over:
             trees.append(tree_after(m, search))
-    return iter(trees)
+            best += [search.best()] if search.has_begun else []
+    return iter(trees), np.reshape(best, (-1, evaluations.task.partition.d))
