@@ -18,7 +18,7 @@ help:
 	@echo "make evidence  the same under the paper's reward model, the claims, the deviations, and all beyond the paper (2 hours)"
 	@echo "make map       the map of when federation pays (an hour or two)"
 	@echo "make all       everything"
-	@echo "make test      the tests (about 3 minutes); make test-all: the slow ones, too (over an hour)"
+	@echo "make test      the tests (2 to 5 minutes); make test-all: the slow ones, too (over an hour)"
 	@echo "make lint      the rules that the code is written by, and its types (half a minute)"
 	@echo "make mutants   N=20 small wrong changes that the tests should notice (minutes)"
 	@echo "make lab       JupyterLab, on the page that shows the notebooks"
