@@ -90,7 +90,7 @@ def test_a_new_algorithm_objective_claim_figure_and_notebook_work_at_once(tmp_pa
         shutil.copytree(PACKAGE_FOLDER if name == "pfpne" else INPUT_ROOT / name, tmp_path / name, ignore=skipped)
     package = tmp_path / "pfpne"
     (package / "algorithms" / "steps.py").write_text(ALGORITHM, encoding="utf-8")
-    row = '    "steps": Algorithm(steps.StepsSettings, steps.make_steps, on_cells=False),\n'
+    row = '    "steps": Algorithm(steps.StepsSettings, steps.make_steps, uses_task_cells=False),\n'
     append(package / "algorithms" / "__init__.py", '    "pe": ', row)
     append(package / "algorithms" / "__init__.py", "@dataclass(frozen=True)\nclass Algorithm", IMPORT)
     with (package / "problems" / "synthetic.py").open("a", encoding="utf-8") as file:

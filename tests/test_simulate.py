@@ -298,7 +298,7 @@ def test_other_cells_change_what_searches_cells_and_nothing_else(name):
     """So results of the others are kept once for all cells."""
     problem, T = pfpne.make_problem("himmelblau", 2, shift=0.1), {"fn-ucb": 3, "gp": 12, "gp-shared": 12}.get(name, 90)
     regrets = [simulate(name, problem, T, partition=partition_of(problem, cells, 0, 0)).regret for cells in CELLS]
-    assert np.array_equal(*regrets) == (not ALGORITHMS[name].on_cells)
+    assert np.array_equal(*regrets) == (not ALGORITHMS[name].uses_task_cells)
 
 
 @pytest.mark.parametrize(("name", "T"), [("pf-pne", 400), ("pf-pne+", 400), ("hct", 400), ("fn-ucb", 12)])

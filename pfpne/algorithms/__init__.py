@@ -39,7 +39,7 @@ class Algorithm:
         make_server_and_clients(task, settings) returns the server and the list of clients.
     up_kinds, down_kinds
         The kinds of message that the clients may send, and that the server may send.
-    on_cells
+    uses_task_cells
         Whether it searches the cells of the task's partition.
     fast
         Its own fast simulation, in place of the one that pfpne.simulation.fast registers for
@@ -59,7 +59,7 @@ class Algorithm:
     make_server_and_clients: Callable[..., tuple[Server, Sequence[Client]]]
     up_kinds: tuple = ()
     down_kinds: tuple = ()
-    on_cells: bool = True
+    uses_task_cells: bool = True
     fast: Callable | None = None
     max_evaluations: int | None = None
     ignores_horizon: bool = False
@@ -79,7 +79,7 @@ def _phased(
 
 
 _GP = {
-    "on_cells": False,
+    "uses_task_cells": False,
     "max_evaluations": gp.MAX_CLIENT_EVALUATIONS,
     "ignores_horizon": True,
     "ignores_reward_range": True,
@@ -96,20 +96,20 @@ _ROWS = {
         hct.HCTSettings, make_centralized, CentralizedServer.receives, CentralizedClient.receives, ignores_horizon=True
     ),
     "hoo": Algorithm(hct.TreeSettings, partial(hct.make_tree_clients, hoo.hoo_constants)),
-    "blin": Algorithm(blin.BLiNSettings, blin.make_blin, on_cells=False),
+    "blin": Algorithm(blin.BLiNSettings, blin.make_blin, uses_task_cells=False),
     "fed1-ucb": Algorithm(
         fed1_ucb.Fed1UCBSettings,
         fed1_ucb.make_fed1_ucb,
         fed1_ucb.Fed1UCBServer.receives,
         fed1_ucb.Fed1UCBClient.receives,
-        on_cells=False,
+        uses_task_cells=False,
     ),
     "fn-ucb": Algorithm(
         fn_ucb.FNUCBSettings,
         fn_ucb.make_fn_ucb,
         fn_ucb.FNUCBServer.receives,
         fn_ucb.FNUCBClient.receives,
-        on_cells=False,
+        uses_task_cells=False,
         ignores_horizon=True,
     ),
     "gp": Algorithm(gp.GPSettings, gp.make_gp, **_GP),

@@ -15,7 +15,7 @@ SEARCHES = {
     "random": Algorithm(
         RandomSearchSettings,
         make_random_search,
-        on_cells=False,
+        uses_task_cells=False,
         ignores_horizon=True,
         ignores_reward_range=True,
         name="random",

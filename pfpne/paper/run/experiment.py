@@ -183,7 +183,7 @@ class Experiment(ProblemSetup):
 
     def cells_for(self, algorithm: str) -> str | None:
         """Return the kind of cells, or None where it decides nothing: in one dimension, or off the cells."""
-        return self.cells if self.d > 1 and get_algorithm(algorithm).on_cells else None
+        return self.cells if self.d > 1 and get_algorithm(algorithm).uses_task_cells else None
 
     def key(self, algorithm: str, run: int) -> str:
         """Return the key of one run in the store: see `pfpne.paper.run.cache.key`."""
