@@ -1194,7 +1194,7 @@ def test_a_search_that_named_the_default_does_not_go_on_without_the_name(tmp_pat
     file = tmp_path / "history.jsonl"
     with pfpne.Search(["a"], SPACE, 1001, algorithm="pf-pne+", history=file) as search:
         search.tell(search.ask()[0], 0.5)
-    with pytest.raises(ValueError, match="To go on with one that names it, give algorithm='pf-pne\\+'"):
+    with pytest.raises(ValueError, match="one with algorithm='pf-pne\\+' alone has none"):
         pfpne.Search(["a"], SPACE, 1001, history=file)
     with pfpne.Search(["a"], SPACE, 1001, algorithm="pf-pne+", history=file) as search:
         search.ask()

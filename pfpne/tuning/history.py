@@ -197,9 +197,9 @@ def _difference(name: str, old, value) -> str:
         advice += f" A call that names no algorithm takes {default}."
     if name == "settings" and value == DEFAULT_SETTINGS_AS_TEXT and old == {}:
         advice += (
-            f" A search that names no algorithm has these settings beyond {FEW_EVALUATIONS:,} evaluations. To go on"
+            f" A search that names no algorithm has these settings beyond {FEW_EVALUATIONS:,} evaluations; one with"
         )
-        advice += f" with one that names it, give algorithm={DEFAULT_FOR_MANY!r}."
+        advice += f" algorithm={DEFAULT_FOR_MANY!r} alone has none."
     return f"{name} was {repr(old)[:LONGEST_QUOTED]}, and is {value!r} here. {advice}"
 
 
