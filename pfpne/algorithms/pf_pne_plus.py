@@ -453,12 +453,11 @@ class PlusClient(PhasedClient):
     """One client: a `PhasedClient` in stage 1, then a `TreeClient`, or a `GPTreeClient` and then a `TreeClient`.
 
     best_of_search is what the search by a Gaussian process recommended in the end, or None. It stays the client's
-    recommendation until step `recommended_until`: by then the tree after it has made as many steps as were made before.
+    recommendation: that of a tree is its deepest node, which says little until the tree has made many steps of its own.
     """
 
     tree: TreeClient | GPTreeClient | None = None
     best_of_search: np.ndarray | None = None
-    recommended_until = 0
 
     def _advance(self, value) -> None:
         super()._advance(value)
@@ -470,8 +469,7 @@ class PlusClient(PhasedClient):
         """Go on by HCT, if a search by a Gaussian process has ended."""
         search = self.tree
         if isinstance(search, GPTreeClient) and search.hands_over:
-            if search.has_begun:
-                self.best_of_search, self.recommended_until = search.best(), 2 * search.steps
+            self.best_of_search = search.best() if search.has_begun else None
             self.tree = self._request.tree_after(0, search)
 
     def _ask(self) -> Batch:
@@ -486,11 +484,9 @@ class PlusClient(PhasedClient):
 
     def best(self) -> np.ndarray:
         """Return the recommendation (d,) of stage 1; of the search or the tree, once that has made a step."""
-        tree = self.tree
-        n_steps = tree.state[0]["next_step"] - 1 if isinstance(tree, TreeClient) else 0
-        if self.best_of_search is not None and n_steps <= self.recommended_until:
+        if self.best_of_search is not None:
             return self.best_of_search.copy()
-        return tree.best() if tree is not None and tree.has_begun else super().best()
+        return self.tree.best() if self.tree is not None and self.tree.has_begun else super().best()
 
 
 # --- the server ----------------------------------------------------------------------------------------

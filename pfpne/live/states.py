@@ -19,6 +19,7 @@ import json
 import math
 import pkgutil
 from importlib import import_module
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,7 @@ def _check_search(search: Any) -> None:
     check(0 < values <= gp_tree.MAX_VALUES, "the values of a search", f"at most {gp_tree.MAX_VALUES}", values)
     inside = (0 <= search.observed) & (search.observed < n)
     check(inside.all(), "the observed nodes of a search", f"in 0..{n - 1}", search.observed[~inside])
+    check(len(np.unique(search.observed)) == values, "the observed nodes of a search", "different", search.observed)
     # The smallest cells have no children: there the centres of the children, and the distance from them, are NaN.
     numbers = [x for name, x in arrays.items() if name not in ("child_center", "reach")]
     finite = all(np.isfinite(x).all() for x in numbers)
@@ -131,10 +133,11 @@ def _check_search(search: Any) -> None:
     is_step = type(search.steps) is int and 0 <= search.steps <= task.horizon
     check(is_step, "the steps of a search", f"in 0..{task.horizon}", search.steps)
     counters = search.n_batches, search.next_fit
-    check(all(type(x) is int and x >= 0 for x in counters), "the counters of a search", "integers", counters)
+    are_right = all(type(x) is int and 0 <= x <= 2 * task.horizon + 4 for x in counters)
+    check(are_right and type(search.binary) is bool, "the counters of a search", "integers", counters)
     check(isinstance(search.hyper, gp_tree.Hyper), "the hyper-parameters of a search", "its own", search.hyper)
     numbers = search.constant_mean, search.first_variance, search.nu_1, *search.hyper
-    is_right = all(isinstance(x, (int, float)) for x in numbers)
+    is_right = all(isinstance(x, Real) for x in numbers)
     is_right = is_right and bool(np.all(np.abs(numbers) < 1e30)) and search.hyper.order in gp_tree.ORDERS
     is_right = is_right and min(search.nu_1, search.hyper.length, search.hyper.variance) > 1e-30
     check(is_right and search.first_variance >= 0, "the constants of a search", "finite, and above 0", numbers)
@@ -142,8 +145,7 @@ def _check_search(search: Any) -> None:
 
 def _check_recommendation(client: Any) -> None:
     """Raise a ValueError unless what the client's earlier search recommends is a point of the domain, or None."""
-    hct, best, until = import_module("pfpne.algorithms.hct"), client.best_of_search, client.recommended_until
-    check(type(until) is int and 0 <= until <= 2 * client.task.horizon, "a last step", "that of a search", until)
+    hct, best = import_module("pfpne.algorithms.hct"), client.best_of_search
     if best is None:
         return
     domain = client.task.partition.domain
@@ -366,7 +368,10 @@ class _Reader:
             self._use_numbers(restored.node.size + restored.constants[0].size)
             _check_tree(restored)
             self.steps[id(restored)] = restored, restored.t
-        elif isinstance(restored, plus.PlusClient) and restored.tree is not None:
+        elif isinstance(restored, plus.PlusClient):
+            _check_recommendation(restored)
+            if restored.tree is None:
+                return
             is_tree = isinstance(restored.tree, (hct.TreeClient, gp_tree.GPTreeClient))
             check(is_tree, "the tree of a client", "a tree", type(restored.tree).__name__)
             in_stage_2 = isinstance(restored._request, plus.OwnTrees)
@@ -376,7 +381,6 @@ class _Reader:
             else:
                 check(restored.tree.steps == restored.t, "the step of a search", f"{restored.t}", restored.tree.steps)
                 check(not restored.tree.hands_over, "a search", "followed by a tree, once it has ended", restored.t)
-            _check_recommendation(restored)
 
     def check_steps(self) -> None:
         """Raise a ValueError if a tree would go on beyond its tables, which are for the steps up to the horizon."""

@@ -127,11 +127,9 @@ def simulate_phases(
     local, against_f_bar = np.hstack([before.regret[:, checkpoints < t_before], regret[0]]), None
     if before.global_regret is not None:
         against_f_bar = np.hstack([before.global_regret[:, checkpoints < t_before], regret[1]])
-    if len(best_of_search):  # it stays the recommendation for as many steps as were made before
+    if len(best_of_search):  # it stays the recommendation
         gap = gaps(problem.optimum, problem.paired_values(np.arange(task.n_clients), best_of_search))
-        later = checkpoints[checkpoints > t_before]
-        simple = np.where(later <= 2 * t_before, gap[:, None], simple)
-        best_points = best_of_search if task.horizon <= 2 * t_before else best_points
+        simple, best_points = np.broadcast_to(gap[:, None], simple.shape), best_of_search
     simple = np.hstack([before.simple_regret[:, checkpoints <= t_before], simple])
     return Measurements(local, against_f_bar, simple, before.rounds, best_points)
 
