@@ -114,12 +114,14 @@ def simulate_phases(
     evaluations, own_trees = run_phases(
         group_class, server_class, problem, task, settings, noise_streams, checkpoints, global_regret
     )
-    recorder, trees = evaluations.recorder, None if own_trees is None else own_trees.trees
-    best_of_search = np.empty((0, task.partition.d))
-    if own_trees is not None and own_trees.tree_after is not None:
+    recorder = evaluations.recorder
+    if own_trees is None:
+        return recorder.measurements()
+    trees, best_of_search = own_trees.trees, None
+    if own_trees.tree_after is not None:
         trees, best_of_search = search_alone(own_trees.trees, own_trees.tree_after, evaluations)
     before, t_before = recorder.measurements(), int(evaluations.t[0])  # all clients have made t_before pulls
-    if trees is None or t_before == task.horizon:
+    if t_before == task.horizon:
         return before
     regret, simple, best_points = play_trees(trees, problem, task, noise_streams, checkpoints, t_before, recorder.total)
     # At a checkpoint t_before, play_trees returns the regret, but no simple regret: its trees recommend nothing before
@@ -127,18 +129,18 @@ def simulate_phases(
     local, against_f_bar = np.hstack([before.regret[:, checkpoints < t_before], regret[0]]), None
     if before.global_regret is not None:
         against_f_bar = np.hstack([before.global_regret[:, checkpoints < t_before], regret[1]])
-    if len(best_of_search):  # it stays the recommendation
+    if best_of_search is not None:  # it stays the recommendation
         gap = gaps(problem.optimum, problem.paired_values(np.arange(task.n_clients), best_of_search))
         simple, best_points = np.broadcast_to(gap[:, None], simple.shape), best_of_search
     simple = np.hstack([before.simple_regret[:, checkpoints <= t_before], simple])
     return Measurements(local, against_f_bar, simple, before.rounds, best_points)
 
 
-def search_alone(searches, tree_after, evaluations: Evaluations) -> tuple[Iterator[TreeClient], np.ndarray]:
+def search_alone(searches, tree_after, evaluations: Evaluations) -> tuple[Iterator[TreeClient], np.ndarray | None]:
     """Let each client search by a Gaussian process, as an object.
 
-    Returns the trees with which they go on, and what each search recommends in the end, (M, d). It is (0, d) if they
-    do not go on, or made no step.
+    Returns the trees with which they go on, and what each search recommends in the end, (M, d). It is None if they do
+    not go on, or made no step.
     """
     problem, recorder, trees, best = evaluations.problem, evaluations.recorder, [], []
     for m, search in enumerate(searches):
@@ -152,4 +154,4 @@ def search_alone(searches, tree_after, evaluations: Evaluations) -> tuple[Iterat
         if search.hands_over:
             trees.append(tree_after(m, search))
             best += [search.best()] if search.has_begun else []
-    return iter(trees), np.reshape(best, (-1, evaluations.task.partition.d))
+    return iter(trees), np.array(best) if best else None
