@@ -18,13 +18,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pfpne.paper.claims.evidence import COMMON_SHIFT, summarize_many
 from pfpne.paper.exhibits.guide import FAR_BEHIND, NEAR_BEST, ratio_to_others
 from pfpne.paper.exhibits.pages import update_block
-from pfpne.paper.exhibits.regimes import REGIME_COLUMNS
-from pfpne.paper.run.experiment import Experiment
+from pfpne.paper.exhibits.regimes import REGIME_COLUMNS, run_regimes
+from pfpne.paper.run.folders import RESULTS_FOLDER
 from pfpne.paper.run.parameters import Parameters, complete
-from pfpne.paper.run.progress import progress
 from pfpne.paper.show.export import as_markdown
 from pfpne.paper.show.style import title
 
@@ -44,26 +42,9 @@ def drawn_regimes(n: int) -> pd.DataFrame:
 
 def mean_regrets(regimes: pd.DataFrame, p: Parameters, **settings) -> np.ndarray:
     """Return PF-PNE+'s mean R(T)/M in each of the regimes, with these settings and the map's runs."""
-    experiments = [
-        [
-            Experiment(
-                regime.objective,
-                algorithms=("pf-pne+",),
-                settings=settings,
-                noise=regime.noise,
-                shift=regime.shift,
-                common_shift=COMMON_SHIFT,
-                n_clients=regime.clients,
-                horizon=regime.horizon,
-                n_runs=p.n_runs,
-                seed=p.seed,
-                cells=p.cells,
-            )
-        ]
-        for regime in regimes.itertuples(index=False)
-    ]
-    tables = summarize_many(experiments, p.n_jobs, progress("regimes"))
-    return np.array([table["regret"].mean() for (table,) in tables])
+    keys = [*regimes[REGIME_COLUMNS].itertuples(index=False, name=None)]
+    rows = run_regimes(p, keys, {"pf-pne+": ("pf-pne+", settings)}, "regimes", RESULTS_FOLDER)
+    return rows.groupby(REGIME_COLUMNS, sort=False)["regret"].mean().to_numpy()
 
 
 def shares(name: str, rows: pd.DataFrame) -> dict:
@@ -104,7 +85,7 @@ def main() -> None:
     if not np.allclose(again, quick["pf-pne+"], rtol=1e-8):
         raise SystemExit(f"{TABLE.name}: PF-PNE+ has another regret now than on the map. Make the map again, first.")
     print(f"PF-PNE+ has the map's regret in all {len(quick)} regimes that were run again.")
-    longest_first = rows.assign(work=-rows["clients"]).sort_values("work", kind="stable").index
+    longest_first = rows.sort_values("clients", ascending=False, kind="stable").index
     rows.loc[longest_first, "gp"] = mean_regrets(rows.loc[longest_first], p, gaussian_process=True)
     rows["pf-pne+ / best other"] = ratio_to_others(rows)
     rows["gp / best other"] = rows["gp"] * rows["pf-pne+ / best other"] / rows["pf-pne+"]

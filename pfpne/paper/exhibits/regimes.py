@@ -120,13 +120,30 @@ BREAK_EVEN_DELTAS = (
 )  # H_0 is infinite, 12, 11, ..., 0; others give no other run
 
 
-def _run_regimes(
+def run_regimes(
     p: Parameters, regimes: list[tuple], contenders: dict, progress_name: str, folder: Path, **changes
 ) -> pd.DataFrame:
-    """One row per regime, contender and run: REGIME_COLUMNS, contender, run, regret R(T)/M, Delta.
+    """Run contenders in regimes, with the runs, the seed and the cells of the map.
 
-    contenders: {name: (algorithm, settings)}. changes: another seed, other cells, and d, the {objective: d} of
-    objectives with an unusual dimension.
+    Parameters
+    ----------
+    p : Parameters
+        The notebook's parameters.
+    regimes : list of tuple
+        (objective, noise, shift, M, T) of each. Those that share a problem should follow each other.
+    contenders : dict
+        {name: (algorithm, settings)}.
+    progress_name : str
+        What the bar of progress is called.
+    folder : Path
+        The folder of stored measurements.
+    **changes
+        Another seed, other cells, and d, the {objective: d} of objectives with an unusual dimension.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per regime, contender and run: REGIME_COLUMNS, contender, run, regret R(T)/M, Delta.
     """
     same = {"n_runs": p.n_runs, "seed": p.seed, "cells": p.cells, "common_shift": COMMON_SHIFT, "d": {}} | changes
 
@@ -168,7 +185,7 @@ def measure(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
         and Delta, the true one. best is the algorithm of RANKED_ON_MAP with the smallest mean; clear says whether it
         leads every other one by more than two standard errors.
     """
-    rows = _run_regimes(p, Grid.from_parameters(p).regimes(), MAP_CONTENDERS, "regimes", folder)
+    rows = run_regimes(p, Grid.from_parameters(p).regimes(), MAP_CONTENDERS, "regimes", folder)
     regret = rows.pivot_table("regret", [*REGIME_COLUMNS, "run"], "contender", sort=False)[[*MAP_CONTENDERS]]
     groups = regret.groupby(REGIME_COLUMNS, sort=False)
     table = groups.mean()
@@ -208,7 +225,7 @@ def held_out(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     )
     for cells in ("random", "cyclic"):
         if regimes := [regime for regime in grid.regimes() if cells == "random" or OBJECTIVES[regime[0]].d > 1]:
-            rows = _run_regimes(
+            rows = run_regimes(
                 p,
                 regimes,
                 contenders,
@@ -267,7 +284,7 @@ def break_even(p: Parameters, folder: Path = RESULTS_FOLDER) -> pd.DataFrame:
     """
     contenders = {Delta: ("pf-pne", {"Delta": Delta}) for Delta in BREAK_EVEN_DELTAS}
     contenders |= {name: MAP_CONTENDERS[name] for name in ("pe", "fed-pne", PF_PNE_WITH_TRUE_DELTA)}
-    rows = _run_regimes(p, Grid.from_parameters(p).one_noise.regimes(), contenders, "break-even", folder)
+    rows = run_regimes(p, Grid.from_parameters(p).one_noise.regimes(), contenders, "break-even", folder)
     means = rows.pivot_table("regret", REGIME_COLUMNS, "contender", sort=False)
     ratios = means.div(means["pe"], axis=0)
     table = ratios[[*BREAK_EVEN_DELTAS]].rename_axis(columns="given").stack().rename("ratio").reset_index()
