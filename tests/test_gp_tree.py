@@ -36,7 +36,8 @@ def search(T: int = 3_000, partition=SQUARE, first=ROOT, variance=0.04, binary=F
     return GPTreeClient(Task(partition, 2, T), first, variance, binary, nu_1, int(first.count.sum()))
 
 
-def play(client: GPTreeClient, batches: int, sigma: float = 0.2, seed: int = 0) -> GPTreeClient:
+def play(client, batches: int, sigma: float = 0.2, seed: int = 0):
+    """Let a client make some batches; return the client."""
     rng = np.random.default_rng(seed)
     for _ in range(batches):
         batch = client.ask()
@@ -471,13 +472,21 @@ def test_reach_is_the_mean_over_the_children():
     assert client.reach[0] == pytest.approx(2 / 9)
 
 
+def run_in_both_forms(problem, T: int, **given):
+    """The fast simulation with a Gaussian process, after a check that the objects measure the same."""
+    fast, objects = (
+        pfpne.simulate("pf-pne+", problem, T, objects=flag, gaussian_process=True, global_regret=True, **given)
+        for flag in (False, True)
+    )
+    for name in ("regret", "global_regret", "simple_regret", "rounds", "best"):
+        assert np.array_equal(getattr(fast, name), getattr(objects, name)), name
+    return fast
+
+
 @pytest.mark.parametrize(("noise", "M", "cells"), [(0.3, 5, "random"), ("bernoulli", 3, "cyclic"), (0.0, 2, "random")])
 def test_the_fast_form_is_the_objects(noise, M, cells):
     problem = pfpne.make_problem("ackley", M, noise=noise, seed=2, run=1)
-    given = {"gaussian_process": True, "cells": cells, "global_regret": True}
-    fast, objects = (pfpne.simulate("pf-pne+", problem, 700, objects=flag, **given) for flag in (False, True))
-    for name in ("regret", "global_regret", "simple_regret", "rounds", "best"):
-        assert np.array_equal(getattr(fast, name), getattr(objects, name)), name
+    fast = run_in_both_forms(problem, 700, cells=cells)
     assert not np.array_equal(fast.regret, pfpne.simulate("pf-pne+", problem, 700, cells=cells).regret)
 
 
@@ -485,21 +494,18 @@ def test_the_fast_form_is_the_objects(noise, M, cells):
 def test_a_long_search_goes_on_by_hct_as_the_objects_do(noise, M, monkeypatch):
     monkeypatch.setattr(gp_tree, "MAX_STEPS", 402)  # a checkpoint of 1,500 steps
     problem = pfpne.make_problem("garland", M, noise=noise, seed=2, run=1)
-    given = {"gaussian_process": True, "global_regret": True}
-    fast, objects = (pfpne.simulate("pf-pne+", problem, 1_500, objects=flag, **given) for flag in (False, True))
-    for name in ("regret", "global_regret", "simple_regret", "rounds", "best"):
-        assert np.array_equal(getattr(fast, name), getattr(objects, name)), name
+    fast = run_in_both_forms(problem, 1_500)
     monkeypatch.setattr(gp_tree, "MAX_STEPS", 1_500)
-    assert not np.array_equal(fast.regret, pfpne.simulate("pf-pne+", problem, 1_500, **given).regret)
+    alone = pfpne.simulate("pf-pne+", problem, 1_500, gaussian_process=True)
+    assert not np.array_equal(fast.regret, alone.regret)
 
 
 def test_the_tree_after_a_search_has_the_rewards_of_both_at_the_nodes_of_stage_1(monkeypatch):
-    client, rng = in_stage_2().clients[0], np.random.default_rng(1)
+    client = in_stage_2().clients[0]
     monkeypatch.setattr(gp_tree, "MAX_STEPS", client.t + 30)
     search = client.tree
     while client.tree is search:
-        batch = client.ask()
-        client.tell(np.repeat(f(batch.points), batch.counts) + rng.normal(0, 0.3, batch.size))
+        play(client, 1, seed=client.t)
     assert client.t == search.steps == gp_tree.MAX_STEPS and np.array_equal(client.best(), search.best())
     without = copy.deepcopy(search)
     without.own_count[:], without.own_total[:] = 0, 0
@@ -525,16 +531,13 @@ def test_the_search_s_recommendation_stays(monkeypatch):
     run = pfpne.simulate("pf-pne+", problem, 500, gaussian_process=True)
     at = {t: run.simple_regret[:, run.t == t].tolist() for t in (199, 200, 201, 500)}
     assert at[200] == at[201] == at[500]
-    fast, objects = (pfpne.simulate("pf-pne+", problem, 400, objects=x, gaussian_process=True) for x in (False, True))
-    assert np.array_equal(fast.best, objects.best)
+    run_in_both_forms(problem, 400)
 
 
 def test_a_search_without_a_step_hands_over_at_once_and_stage_1_s_recommendation_stays(monkeypatch):
     monkeypatch.setattr(gp_tree, "MAX_STEPS", 1)
     problem = pfpne.make_problem("garland", 2, noise=0.3, seed=2, run=1)
-    fast, objects = (pfpne.simulate("pf-pne+", problem, 300, objects=x, gaussian_process=True) for x in (False, True))
-    for name in ("regret", "simple_regret", "best"):
-        assert np.array_equal(getattr(fast, name), getattr(objects, name)), name
+    run_in_both_forms(problem, 300)
 
 
 def test_stage_1_ends_after_two_thirds_of_the_exponent_for_any_number_of_clients():
@@ -607,10 +610,9 @@ def test_a_saved_search_goes_on_as_if_nothing_had_been(monkeypatch):
 )
 def test_a_recommendation_that_no_search_made_is_not_restored(name, value, monkeypatch):
     monkeypatch.setattr(gp_tree, "MAX_STEPS", 300)
-    client, rng = in_stage_2().clients[0], np.random.default_rng(1)
+    client = in_stage_2().clients[0]
     while client.t < 310:
-        batch = client.ask()
-        client.tell(np.repeat(f(batch.points), batch.counts) + rng.normal(0, 0.3, batch.size))
+        play(client, 1, seed=client.t)
     assert np.array_equal(from_bytes(to_bytes(client)).best(), client.best_of_search)
     setattr(client, name, value)
     with pytest.raises(ValueError, match="this saved state cannot be read"):
