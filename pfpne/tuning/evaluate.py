@@ -60,7 +60,7 @@ def tune(
         points until one gives a value.)
     algorithm
         The name of an algorithm, or "random"; None for "gp", which sends nothing, up to 1,000 evaluations, and for
-        "pf-pne+" with gaussian_process=True beyond (without it if noise is 0, or for safe=True and
+        "pf-pne+" with gaussian_process=True beyond (without it if noise is 0, safe=True or
         optimistic=False).
     reward_range
         (low, high), the range of the values. The narrower it is, the better algorithms can distinguish cells.

@@ -196,10 +196,8 @@ def _difference(name: str, old, value) -> str:
         default += f" {', '.join(f'{key}={x}' for key, x in DEFAULT_SETTINGS_FOR_MANY.items())}"
         advice += f" A call that names no algorithm takes {default}."
     if name == "settings" and value == DEFAULT_SETTINGS_AS_TEXT and old == {}:
-        advice += (
-            f" A search that names no algorithm has these settings beyond {FEW_EVALUATIONS:,} evaluations; one with"
-        )
-        advice += f" algorithm={DEFAULT_FOR_MANY!r} alone has none."
+        advice += f" A search that names no algorithm has these settings beyond {FEW_EVALUATIONS:,} evaluations;"
+        advice += f" one with algorithm={DEFAULT_FOR_MANY!r} alone has none."
     return f"{name} was {repr(old)[:LONGEST_QUOTED]}, and is {value!r} here. {advice}"
 
 

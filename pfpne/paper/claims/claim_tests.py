@@ -37,11 +37,7 @@ from pfpne.paper.show.style import Delta_in_words, label, title
 LARGE_FACTOR = 2.0  # "much slower": by this factor at least; "similar": by no more
 MOST_RUNS_SHARE, FEW_RUNS_SHARE = 0.8, 0.2  # claims on times hold, or fail, in such a share of the runs
 MAX_RANDOM_SHARE = 0.8  # above this share of the regret of random points, an algorithm has learnt next to nothing
-ELIMINATION_ALGORITHMS = (
-    "pf-pne",
-    "fed-pne",
-    "pe",
-)  # in phases; T truncates the last one
+ELIMINATION_ALGORITHMS = ("pf-pne", "fed-pne", "pe")  # in phases; T truncates the last one
 
 
 # --- tests that compare -----------------------------------------------------------------------------
